@@ -1,0 +1,179 @@
+// The rows from which a window can be read now.
+//
+// In one lane they are the rows of an interval [low, high): a row near the tail may lack rows before it, a row near
+// the head rows after it, and both defects are monotone in the serial. Closing rows inside are skipped. Windows that
+// start only at certain steps of an episode (sparse) list their anchors instead.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "timeline.hpp"
+
+namespace recollect {
+
+struct Row {
+  std::int64_t lane, serial;
+};
+
+// What a window needs around its anchor.
+struct Reach {
+  std::int64_t behind;  // rows before it, unless the episode starts there
+  std::int64_t ahead;   // rows after it, unless the episode ends there
+  std::int64_t stride;  // 0: any row; k: every k-th step of an episode; kWhole: first steps of ended episodes
+  std::int64_t across;  // above 0: this many steps after it, whether or not episodes end among them
+};
+constexpr std::int64_t kWhole = -1;
+
+struct LaneAnchors {
+  std::int64_t low = 0, high = 0;
+  std::int64_t head = -1, tail = -1;  // of the lane when this was worked out
+  std::int64_t listed = 0;            // rows below this serial have been listed
+  Ledger<std::int64_t> list;
+};
+
+class Anchors {
+ public:
+  Anchors(const Timeline& timeline, Reach reach)
+      : timeline_(timeline), reach_(reach), lanes_(static_cast<std::size_t>(timeline.lanes())) {}
+
+  bool sparse() const { return reach_.stride != 0; }
+  const Timeline& timeline() const { return timeline_; }
+  const LaneAnchors& lane(std::int64_t lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
+
+  void update() {
+    if (version_ == timeline_.version()) return;
+    version_ = timeline_.version();
+    width_ = count_ = 0;
+    starts_.resize(lanes_.size());
+    for (std::int64_t i = 0; i < timeline_.lanes(); ++i) {
+      LaneAnchors& lane = lanes_[static_cast<std::size_t>(i)];
+      if (lane.head != timeline_.head(i) || lane.tail != timeline_.tail(i)) refresh(i, lane);
+      starts_[static_cast<std::size_t>(i)] = width_;
+      width_ += sparse() ? lane.list.size() : lane.high - lane.low;
+      count_ += count(i, lane);
+    }
+  }
+
+  // How many anchors there are.
+  std::int64_t count() const { return count_; }
+  // How many places there are to draw from: the anchors and, in dense lanes, closing rows among them.
+  std::int64_t width() const { return width_; }
+
+  // The row at a place in [0, width); false if a closing row stands there.
+  bool pick(std::int64_t place, Row& row) const {
+    std::int64_t lane = 0;
+    if (lanes_.size() > 1) {
+      lane = std::upper_bound(starts_.begin(), starts_.end(), place) - starts_.begin() - 1;
+      place -= starts_[static_cast<std::size_t>(lane)];
+    }
+    const LaneAnchors& anchors = lanes_[static_cast<std::size_t>(lane)];
+    if (sparse()) {
+      row = {lane, anchors.list[place]};
+      return true;
+    }
+    row = {lane, anchors.low + place};
+    return !(timeline_.flags(timeline_.slot(lane, row.serial)) & kClosing);
+  }
+
+  bool contains(const Row& row) const {
+    if (row.lane < 0 || row.lane >= timeline_.lanes()) return false;
+    const LaneAnchors& lane = lanes_[static_cast<std::size_t>(row.lane)];
+    if (sparse()) {
+      const std::int64_t at = lane.list.search([&](std::int64_t serial) { return serial < row.serial; });
+      return at < lane.list.size() && lane.list[at] == row.serial;
+    }
+    return row.serial >= lane.low && row.serial < lane.high &&
+           !(timeline_.flags(timeline_.slot(row.lane, row.serial)) & kClosing);
+  }
+
+  // Calls visit(serial) for the anchors of a lane from a serial on, in order.
+  template <class Visit>
+  void each(std::int64_t i, std::int64_t from, const Visit& visit) const {
+    const LaneAnchors& lane = lanes_[static_cast<std::size_t>(i)];
+    if (sparse()) {
+      for (std::int64_t k = lane.list.search([&](std::int64_t serial) { return serial < from; });
+           k < lane.list.size(); ++k)
+        visit(lane.list[k]);
+      return;
+    }
+    for (std::int64_t serial = std::max(from, lane.low); serial < lane.high; ++serial)
+      if (!(timeline_.flags(timeline_.slot(i, serial)) & kClosing)) visit(serial);
+  }
+
+ private:
+  std::int64_t count(std::int64_t i, const LaneAnchors& lane) const {
+    if (sparse()) return lane.list.size();
+    if (timeline_.loose()) return lane.high - lane.low;
+    const auto& closed = timeline_.lane(i).closed;
+    auto below = [&](std::int64_t limit) {
+      return closed.search([&](const Episode& episode) { return episode.end < limit; });
+    };
+    return lane.high - lane.low - (below(lane.high) - below(lane.low));
+  }
+
+  void refresh(std::int64_t i, LaneAnchors& lane) {
+    const LaneIndex& index = timeline_.lane(i);
+    const std::int64_t head = timeline_.head(i), tail = timeline_.tail(i);
+    lane.head = head;
+    lane.tail = tail;
+    std::int64_t whole = head;  // first step of the oldest episode that is still there from its start
+    const std::int64_t k = index.closed.search([&](const Episode& episode) { return episode.start < tail; });
+    if (k < index.closed.size())
+      whole = index.closed[k].start;
+    else if (index.open != kNone && index.open >= tail)
+      whole = index.open;
+    lane.low = std::min(tail + reach_.behind, whole);
+    lane.high = reach_.across > 0 ? across(i, index, head, tail) : within(index, head);
+    lane.high = std::max(lane.high, lane.low);
+    if (sparse()) {
+      list(index, lane);
+      lane.high = std::max(lane.low, lane.listed);
+    }
+  }
+
+  // Rows of ended episodes are complete; those of the open one once enough rows follow.
+  std::int64_t within(const LaneIndex& index, std::int64_t head) const {
+    if (index.open == kNone) return head;
+    return std::max(index.open, head - reach_.ahead);
+  }
+
+  std::int64_t across(std::int64_t i, const LaneIndex& index, std::int64_t head, std::int64_t tail) const {
+    std::int64_t serial = index.open != kNone && !timeline_.loose() ? head - 1 : head;
+    std::int64_t steps = 0;
+    while (steps < reach_.across && serial > tail) {
+      --serial;
+      steps += !(timeline_.flags(timeline_.slot(i, serial)) & kClosing);
+    }
+    return steps == reach_.across ? serial + 1 : tail;
+  }
+
+  void list(const LaneIndex& index, LaneAnchors& lane) {
+    const bool whole = reach_.stride == kWhole;
+    const std::int64_t high = whole && index.open != kNone ? index.open : lane.high;
+    auto grid = [&](std::int64_t start, std::int64_t end) {
+      if (whole) {
+        if (start >= lane.listed) lane.list.push(start);
+        return;
+      }
+      const std::int64_t stride = reach_.stride;
+      const std::int64_t skipped = start >= lane.listed ? 0 : (lane.listed - start + stride - 1) / stride;
+      for (std::int64_t serial = start + skipped * stride; serial < std::min(end, high); serial += stride)
+        lane.list.push(serial);
+    };
+    std::int64_t k = index.closed.search([&](const Episode& episode) { return episode.end <= lane.listed; });
+    for (; k < index.closed.size(); ++k) grid(index.closed[k].start, index.closed[k].end);
+    if (index.open != kNone && !whole) grid(index.open, high);
+    lane.listed = std::max(lane.listed, high);
+    while (!lane.list.empty() && lane.list.front() < lane.low) lane.list.pop();
+  }
+
+  const Timeline& timeline_;
+  Reach reach_;
+  std::vector<LaneAnchors> lanes_;
+  std::vector<std::int64_t> starts_;
+  std::int64_t width_ = 0, count_ = 0;
+  std::uint64_t version_ = ~std::uint64_t{0};
+};
+
+}  // namespace recollect

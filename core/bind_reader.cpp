@@ -1,0 +1,304 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+
+#include "store.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace recollect {
+
+namespace {
+
+constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
+
+// One output array as Python sees it.
+struct Named {
+  nb::object key;
+  int typenum;
+  std::vector<npy_intp> tail;  // shape after the leading axes
+};
+
+// A reader and the names of what it gives out.
+class NamedReader {
+ public:
+  // outputs: (key, what, field, stack, dtype number, tail shape) each. window: (kind, length, burn_in, stride, gamma,
+  // across, packed, fixed). sampler: (kind, alpha, eps, stratified).
+  NamedReader(const Store& store, const nb::list& outputs, const nb::tuple& window, const nb::tuple& sampler,
+              std::uint64_t key0, std::uint64_t key1)
+      : shelf_(store.shelf()) {
+    std::vector<Output> plan;
+    for (nb::handle item : outputs) {
+      const auto entry = nb::cast<nb::tuple>(item);
+      Named named{entry[0], nb::cast<int>(entry[4]), {}};
+      Output output{};
+      const auto what = nb::cast<std::int64_t>(entry[1]);
+      if (what < 0 || what > static_cast<std::int64_t>(What::kLanes)) throw std::invalid_argument("unknown output");
+      output.what = static_cast<What>(what);
+      output.field = nb::cast<std::int64_t>(entry[2]);
+      output.stack = nb::cast<std::int64_t>(entry[3]);
+      output.wide = named.typenum == NPY_DOUBLE;
+      PyArray_Descr* descr = PyArray_DescrFromType(named.typenum);
+      if (descr == nullptr) throw nb::python_error();
+      output.item = PyDataType_ELSIZE(descr);
+      Py_DECREF(descr);
+      for (std::int64_t dim : nb::cast<std::vector<std::int64_t>>(entry[5])) {
+        if (dim < 1 || output.item > (std::int64_t{1} << 40) / dim) throw std::invalid_argument("shape out of range");
+        named.tail.push_back(dim);
+        output.item *= dim;
+      }
+      if (output.item != natural_size(output)) throw std::invalid_argument("output of the wrong size");
+      if (output.what == What::kReward && named.typenum != NPY_FLOAT && named.typenum != NPY_DOUBLE)
+        throw std::invalid_argument("rewards are floats");
+      plan.push_back(output);
+      named_.push_back(std::move(named));
+    }
+    const WindowSpec spec{static_cast<Kind>(nb::cast<std::int64_t>(window[0])),
+                          nb::cast<std::int64_t>(window[1]),
+                          nb::cast<std::int64_t>(window[2]),
+                          nb::cast<std::int64_t>(window[3]),
+                          nb::cast<double>(window[4]),
+                          nb::cast<bool>(window[5]),
+                          nb::cast<bool>(window[6]),
+                          nb::cast<bool>(window[7])};
+    const auto kind = nb::cast<std::string>(sampler[0]);
+    std::unique_ptr<Sampler> made;
+    if (kind == "uniform") {
+      made = std::make_unique<UniformSampler>();
+    } else if (kind == "distinct") {
+      made = std::make_unique<DistinctSampler>();
+    } else if (kind == "recent") {
+      made = std::make_unique<RecentSampler>();
+    } else if (kind == "shuffled") {
+      made = std::make_unique<ShuffledSampler>();
+    } else if (kind == "prioritized") {
+      made = std::make_unique<PrioritizedSampler>(shelf_->timeline, nb::cast<double>(sampler[1]),
+                                                  nb::cast<double>(sampler[2]), nb::cast<bool>(sampler[3]));
+    } else {
+      throw std::invalid_argument("unknown sampler");
+    }
+    reader_ = std::make_unique<Reader>(shelf_, spec, std::move(plan), std::move(made), kind == "distinct",
+                                       Philox(key0, key1));
+  }
+
+  // A dict of arrays; or the number of rows there are, if that is too few.
+  nb::object sample(std::int64_t n, double beta, std::int64_t threads) {
+    if (n < 1 || n > kMostRows) throw std::invalid_argument("size out of range");
+    Drawn drawn;
+    {
+      nb::gil_scoped_release release;
+      drawn = reader_->sample(n, beta, threads);
+    }
+    return hand_out(std::move(drawn));
+  }
+
+  // The same for given rows; or the place of the first one that cannot be read.
+  nb::object read(nb::handle lanes, nb::handle serials, std::int64_t threads) {
+    const std::vector<Row> rows = open_rows(lanes, serials);
+    if (rows.empty()) throw std::invalid_argument("no rows given");
+    Drawn drawn;
+    {
+      nb::gil_scoped_release release;
+      drawn = reader_->read(rows.data(), static_cast<std::int64_t>(rows.size()), threads);
+    }
+    return hand_out(std::move(drawn));
+  }
+
+  // How many of the rows were passed over because they can no longer be drawn.
+  std::int64_t reweigh(nb::handle lanes, nb::handle serials, nb::handle errors) {
+    const std::vector<Row> rows = open_rows(lanes, serials);
+    nb::object values = as_array(errors, NPY_DOUBLE);
+    if (size_of(values) != static_cast<std::int64_t>(rows.size())) throw std::invalid_argument("sizes differ");
+    const double* data = data_of<double>(values);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (!std::isfinite(data[i])) throw std::invalid_argument("priorities must be finite");
+    nb::gil_scoped_release release;
+    return reader_->locked([&](const Anchors& anchors, Sampler& sampler, Philox&) -> std::int64_t {
+      return prioritized(sampler).reweigh(anchors, rows.data(), data, static_cast<std::int64_t>(rows.size()));
+    });
+  }
+
+  // Priorities as they stand, raised to alpha, by lane and slot; zero where nothing can be drawn.
+  nb::object priorities() {
+    const Timeline& line = shelf_->timeline;
+    const npy_intp shape[2] = {line.lanes(), line.span()};
+    nb::object array = new_array(NPY_DOUBLE, 2, shape);
+    auto* to = data_of<double>(array);
+    nb::gil_scoped_release release;
+    reader_->locked([&](const Anchors& anchors, Sampler& sampler, Philox&) {
+      PrioritizedSampler& chosen = prioritized(sampler);
+      chosen.follow(anchors);
+      for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i) to[i] = chosen.priority(i);
+    });
+    return array;
+  }
+
+  std::int64_t ready() {
+    nb::gil_scoped_release release;
+    return reader_->locked([](const Anchors& anchors, Sampler&, Philox&) { return anchors.count(); });
+  }
+
+  // Rows left of a shuffled epoch.
+  std::int64_t remaining() {
+    return reader_->locked([](const Anchors&, Sampler& sampler, Philox&) -> std::int64_t {
+      auto* shuffled = dynamic_cast<ShuffledSampler*>(&sampler);
+      return shuffled ? shuffled->remaining() : 0;
+    });
+  }
+
+  void forget() {
+    reader_->locked([](const Anchors&, Sampler& sampler, Philox&) { sampler.forget(); });
+  }
+
+  std::uint64_t position() {
+    return reader_->locked([](const Anchors&, Sampler&, Philox& random) { return random.position(); });
+  }
+  void seek(std::uint64_t key0, std::uint64_t key1, std::uint64_t position) {
+    reader_->locked([&](const Anchors&, Sampler&, Philox& random) { random = Philox(key0, key1, position); });
+  }
+
+  std::size_t nbytes() { return reader_->bytes(); }
+
+ private:
+  std::int64_t natural_size(const Output& output) const {
+    switch (output.what) {
+      case What::kDiscount:
+      case What::kWeights: return 4;
+      case What::kTerminated:
+      case What::kTruncated:
+      case What::kStarts:
+      case What::kMask: return 1;
+      case What::kLengths:
+      case What::kSerials:
+      case What::kLanes: return 8;
+      default: return output.item;  // checked against its field by the window
+    }
+  }
+
+  static PrioritizedSampler& prioritized(Sampler& sampler) {
+    auto* chosen = dynamic_cast<PrioritizedSampler*>(&sampler);
+    if (chosen == nullptr) throw std::invalid_argument("this sampler has no priorities");
+    return *chosen;
+  }
+
+  static std::vector<Row> open_rows(nb::handle lanes, nb::handle serials) {
+    nb::object a = as_array(lanes, NPY_INT64), b = as_array(serials, NPY_INT64);
+    if (size_of(a) != size_of(b) || size_of(a) > kMostRows) throw std::invalid_argument("sizes differ");
+    std::vector<Row> rows(static_cast<std::size_t>(size_of(a)));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = {data_of<std::int64_t>(a)[i], data_of<std::int64_t>(b)[i]};
+    return rows;
+  }
+
+  nb::object hand_out(Drawn drawn) {
+    if (drawn.status != Drawn::Status::kOk) return nb::int_(drawn.available);
+    nb::object owner = nb::capsule(drawn.lease.release(), [](void* lease) noexcept { delete static_cast<Lease*>(lease); });
+    nb::dict batch;
+    const Window& window = reader_->window();
+    const auto& outputs = window.outputs();
+    npy_intp shape[NPY_MAXDIMS];
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const Named& named = named_[k];
+      int ndim = 0;
+      const bool timed = window.over_time() && along_time(outputs[k].what);
+      if (timed && window.packed()) {
+        shape[ndim++] = drawn.steps + (outputs[k].what == What::kThrough ? drawn.size : 0);
+      } else {
+        shape[ndim++] = drawn.size;
+        if (timed) shape[ndim++] = drawn.steps + (outputs[k].what == What::kThrough ? 1 : 0);
+      }
+      for (npy_intp dim : named.tail) shape[ndim++] = dim;
+      nb::object array = new_array(named.typenum, ndim, shape, nullptr, drawn.arrays[k], owner.ptr());
+      if (PyDict_SetItem(batch.ptr(), named.key.ptr(), array.ptr()) < 0) throw nb::python_error();
+    }
+    return batch;
+  }
+
+  static bool along_time(What what) {
+    switch (what) {
+      case What::kSteps:
+      case What::kThrough:
+      case What::kNexts:
+      case What::kStarts:
+      case What::kMask:
+      case What::kTerminated:
+      case What::kTruncated: return true;
+      default: return false;
+    }
+  }
+
+  std::shared_ptr<Shelf> shelf_;
+  std::vector<Named> named_;
+  std::unique_ptr<Reader> reader_;
+};
+
+}  // namespace
+
+void bind_reader(nb::module_& module) {
+  nb::class_<NamedReader>(module, "Reader")
+      .def(nb::init<const Store&, const nb::list&, const nb::tuple&, const nb::tuple&, std::uint64_t, std::uint64_t>(),
+           "store"_a, "outputs"_a, "window"_a, "sampler"_a, "key0"_a, "key1"_a)
+      .def("sample", &NamedReader::sample, "size"_a, "beta"_a, "threads"_a)
+      .def("read", &NamedReader::read, "lanes"_a, "serials"_a, "threads"_a)
+      .def("reweigh", &NamedReader::reweigh, "lanes"_a, "serials"_a, "errors"_a)
+      .def("priorities", &NamedReader::priorities)
+      .def("ready", &NamedReader::ready)
+      .def("remaining", &NamedReader::remaining)
+      .def("forget", &NamedReader::forget)
+      .def("position", &NamedReader::position)
+      .def("seek", &NamedReader::seek, "key0"_a, "key1"_a, "position"_a)
+      .def("nbytes", &NamedReader::nbytes);
+
+  nb::class_<SumTree>(module, "SumTree")
+      .def("__init__",
+           [](SumTree* tree, std::int64_t leaves) {
+             if (leaves < 1 || leaves > (std::int64_t{1} << 40)) throw std::invalid_argument("leaves out of range");
+             new (tree) SumTree(leaves);
+           },
+           "leaves"_a)
+      .def("set",
+           [](SumTree& tree, nb::handle leaves, nb::handle values) {
+             nb::object a = as_array(leaves, NPY_INT64), b = as_array(values, NPY_DOUBLE);
+             if (size_of(a) != size_of(b)) throw std::invalid_argument("sizes differ");
+             for (std::int64_t i = 0; i < size_of(a); ++i) {
+               const std::int64_t leaf = data_of<std::int64_t>(a)[i];
+               const double value = data_of<double>(b)[i];
+               if (leaf < 0 || leaf >= tree.leaves()) throw nb::index_error("leaf out of range");
+               if (!(value >= 0 && value <= 1e150)) throw std::invalid_argument("priority out of range");
+             }
+             tree.set(data_of<std::int64_t>(a), data_of<double>(b), size_of(a));
+           },
+           "leaves"_a, "values"_a)
+      .def("find",
+           [](const SumTree& tree, nb::handle positions) {
+             nb::object a = as_array(positions, NPY_DOUBLE);
+             if (!(tree.total() > 0)) throw std::invalid_argument("the tree is empty");
+             std::vector<double> at(data_of<double>(a), data_of<double>(a) + size_of(a));
+             for (double position : at)
+               if (!(position >= 0)) throw std::invalid_argument("position out of range");
+             const npy_intp shape = size_of(a);
+             nb::object leaves = new_array(NPY_INT64, 1, &shape);
+             tree.find(at.data(), data_of<std::int64_t>(leaves), size_of(a));
+             return leaves;
+           },
+           "positions"_a)
+      .def("total", &SumTree::total)
+      .def("least", &SumTree::least)
+      .def("count", &SumTree::count);
+
+  module.def("power", [](double x, double y) {
+    if (!(x > 0) || !std::isfinite(x) || !std::isfinite(y)) throw std::invalid_argument("power out of range");
+    return power(x, y);
+  }, "x"_a, "y"_a);
+  module.def("philox", [](std::uint64_t key0, std::uint64_t key1, std::uint64_t position, std::int64_t n) {
+    if (n < 0 || n > kMostRows) throw std::invalid_argument("n out of range");
+    Philox random(key0, key1, position);
+    const npy_intp shape = n;
+    nb::object array = new_array(NPY_UINT64, 1, &shape);
+    for (std::int64_t i = 0; i < n; ++i) data_of<std::uint64_t>(array)[i] = random.next();
+    return array;
+  }, "key0"_a, "key1"_a, "position"_a, "n"_a);
+}
+
+}  // namespace recollect

@@ -1,0 +1,58 @@
+// Copies of a few bytes without a call, and a loop over rows that two threads may share.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+namespace recollect {
+
+template <int N>
+inline void copy_fixed(char* to, const char* from) {
+  std::memcpy(to, from, N);
+}
+
+// Small fields dominate; a library call each would cost more than their bytes do.
+inline void copy_bytes(char* to, const char* from, std::int64_t n) {
+  if (n > 256) {
+    std::memcpy(to, from, static_cast<std::size_t>(n));
+  } else if (n >= 16) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) copy_fixed<16>(to + i, from + i);
+    if (i < n) copy_fixed<16>(to + n - 16, from + n - 16);
+  } else if (n >= 8) {
+    copy_fixed<8>(to, from);
+    copy_fixed<8>(to + n - 8, from + n - 8);
+  } else if (n >= 4) {
+    copy_fixed<4>(to, from);
+    copy_fixed<4>(to + n - 4, from + n - 4);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+
+inline void prefetch(const char* at, std::int64_t bytes) {
+#if defined(__GNUC__)
+  const std::int64_t most = bytes < 256 ? bytes : 256;
+  for (std::int64_t i = 0; i < most; i += 64) __builtin_prefetch(at + i);
+#else
+  (void)at;
+  (void)bytes;
+#endif
+}
+
+// Calls work(begin, end) over [0, n), on two threads where the bytes moved repay starting one.
+template <class Work>
+void share(std::int64_t n, std::int64_t bytes, std::int64_t threads, const Work& work) {
+  constexpr std::int64_t kWorthAThread = std::int64_t{1} << 20;
+  if (threads < 2 || n < 2 || bytes < kWorthAThread) {
+    work(std::int64_t{0}, n);
+    return;
+  }
+  const std::int64_t half = n / 2;
+  std::thread other([&] { work(half, n); });
+  work(std::int64_t{0}, half);
+  other.join();
+}
+
+}  // namespace recollect

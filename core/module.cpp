@@ -1,0 +1,17 @@
+#define RECOLLECT_MODULE
+#include "numpy.hpp"
+
+namespace {
+int open_numpy() {
+  import_array1(-1);
+  return 0;
+}
+}  // namespace
+
+NB_MODULE(_core, module) {
+  if (open_numpy() < 0) throw nanobind::python_error();
+  module.doc() = "Rows, samples and scans. Private: use recollect.memory.";
+  recollect::bind_store(module);
+  recollect::bind_reader(module);
+  recollect::bind_scans(module);
+}

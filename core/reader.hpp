@@ -1,0 +1,164 @@
+// One sample in one call: draw rows, expand them, gather every field into pooled memory.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "pool.hpp"
+#include "samplers.hpp"
+#include "timeline.hpp"
+#include "windows.hpp"
+
+namespace recollect {
+
+// A timeline and the lock that keeps a writer away from its readers.
+struct Shelf {
+  template <class... Args>
+  explicit Shelf(Args&&... args) : timeline(std::forward<Args>(args)...) {}
+  Timeline timeline;
+  mutable std::shared_mutex lock;
+};
+
+struct Drawn {
+  enum class Status { kOk, kTooFew, kNoAnchor } status = Status::kOk;
+  std::int64_t available = 0;   // kTooFew: anchors there are; kNoAnchor: the first row that is none
+  std::int64_t size = 0, steps = 0;
+  std::unique_ptr<Lease> lease;
+  std::vector<char*> arrays;    // one an output
+};
+
+class Reader {
+ public:
+  Reader(std::shared_ptr<Shelf> shelf, const WindowSpec& spec, std::vector<Output> outputs,
+         std::unique_ptr<Sampler> sampler, bool distinct, Philox random)
+      : shelf_(std::move(shelf)), window_(shelf_->timeline, spec, std::move(outputs)),
+        anchors_(shelf_->timeline, window_.reach()), sampler_(std::move(sampler)), distinct_(distinct),
+        random_(random) {}
+
+  Drawn sample(std::int64_t n, double beta, std::int64_t threads) {
+    auto worker = borrow();
+    Drawn drawn;
+    {
+      std::shared_lock<std::shared_mutex> reading(shelf_->lock);
+      worker->rows.resize(static_cast<std::size_t>(n));
+      worker->weights.resize(static_cast<std::size_t>(n));
+      {
+        std::lock_guard<std::mutex> drawing(mutex_);
+        anchors_.update();
+        drawn.available = anchors_.count();
+        if (drawn.available < (distinct_ ? n : 1)) {
+          drawn.status = Drawn::Status::kTooFew;
+        } else {
+          n = sampler_->draw(anchors_, random_, n, beta, worker->rows.data(), worker->weights.data());
+        }
+      }
+      if (drawn.status == Drawn::Status::kOk) fill(*worker, n, threads, drawn);
+    }
+    give_back(std::move(worker));
+    return drawn;
+  }
+
+  // Reads given rows through the window; each must be one that could be drawn.
+  Drawn read(const Row* rows, std::int64_t n, std::int64_t threads) {
+    auto worker = borrow();
+    Drawn drawn;
+    {
+      std::shared_lock<std::shared_mutex> reading(shelf_->lock);
+      worker->rows.assign(rows, rows + n);
+      worker->weights.assign(static_cast<std::size_t>(n), 1.0f);
+      {
+        std::lock_guard<std::mutex> drawing(mutex_);
+        anchors_.update();
+        for (std::int64_t i = 0; i < n && drawn.status == Drawn::Status::kOk; ++i) {
+          if (anchors_.contains(rows[i])) continue;
+          drawn.status = Drawn::Status::kNoAnchor;
+          drawn.available = i;
+        }
+      }
+      if (drawn.status == Drawn::Status::kOk) fill(*worker, n, threads, drawn);
+    }
+    give_back(std::move(worker));
+    return drawn;
+  }
+
+  // Runs work(anchors, sampler, random) with everything up to date and nothing changing meanwhile.
+  template <class Work>
+  auto locked(const Work& work) {
+    std::shared_lock<std::shared_mutex> reading(shelf_->lock);
+    std::lock_guard<std::mutex> drawing(mutex_);
+    anchors_.update();
+    return work(static_cast<const Anchors&>(anchors_), *sampler_, random_);
+  }
+
+  const Window& window() const { return window_; }
+  std::size_t bytes() const { return sampler_->bytes(); }
+
+ private:
+  struct Worker {
+    Window window;
+    std::vector<Row> rows;
+    std::vector<float> weights;
+  };
+
+  // Two threads may sample at once, so what a call works with is its own.
+  std::unique_ptr<Worker> borrow() {
+    {
+      std::lock_guard<std::mutex> lock(idle_mutex_);
+      if (!idle_.empty()) {
+        auto worker = std::move(idle_.back());
+        idle_.pop_back();
+        return worker;
+      }
+    }
+    return std::make_unique<Worker>(Worker{window_, {}, {}});
+  }
+  void give_back(std::unique_ptr<Worker> worker) {
+    std::lock_guard<std::mutex> lock(idle_mutex_);
+    idle_.push_back(std::move(worker));
+  }
+
+  void fill(Worker& worker, std::int64_t n, std::int64_t threads, Drawn& drawn) {
+    Window& window = worker.window;
+    window.resolve(worker.rows.data(), n, threads);
+    const auto& outputs = window.outputs();
+    std::size_t total = 0;
+    std::vector<std::size_t> offsets;
+    offsets.reserve(outputs.size());
+    for (const Output& output : outputs) {
+      offsets.push_back(total);
+      total += (static_cast<std::size_t>(window.values(output) * output.item) + 63) / 64 * 64;
+    }
+    drawn.lease = std::make_unique<Lease>(pool_, total);
+    for (std::size_t offset : offsets) drawn.arrays.push_back(drawn.lease->data() + offset);
+    window.gather(drawn.arrays.data());
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      char* to = drawn.arrays[k];
+      if (outputs[k].what == What::kWeights) {
+        std::memcpy(to, worker.weights.data(), static_cast<std::size_t>(n) * sizeof(float));
+      } else if (outputs[k].what == What::kSerials || outputs[k].what == What::kLanes) {
+        auto* numbers = reinterpret_cast<std::int64_t*>(to);
+        const bool serials = outputs[k].what == What::kSerials;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const Row& row = worker.rows[static_cast<std::size_t>(i)];
+          numbers[i] = serials ? row.serial : row.lane;
+        }
+      }
+    }
+    drawn.size = n;
+    drawn.steps = window.steps();
+  }
+
+  std::shared_ptr<Shelf> shelf_;
+  Window window_;
+  Anchors anchors_;
+  std::unique_ptr<Sampler> sampler_;
+  bool distinct_;
+  Philox random_;
+  std::mutex mutex_, idle_mutex_;
+  std::vector<std::unique_ptr<Worker>> idle_;
+  std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
+};
+
+}  // namespace recollect

@@ -1,0 +1,268 @@
+// Which anchors make a batch, and with what probability.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "anchors.hpp"
+#include "philox.hpp"
+#include "power.hpp"
+#include "sum_tree.hpp"
+
+namespace recollect {
+
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  // Draws up to n rows and their importance weights (1 unless the sampler has reason to differ); returns how many.
+  // The anchors are up to date and, unless the sampler says otherwise, there is at least one.
+  virtual std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double beta, Row* rows,
+                            float* weights) = 0;
+  virtual std::size_t bytes() const { return 0; }
+  // Called when the memory has been emptied.
+  virtual void forget() {}
+};
+
+inline Row draw_one(const Anchors& anchors, Philox& random) {
+  Row row{};
+  const auto width = static_cast<std::uint64_t>(anchors.width());
+  // Closing rows are at most every other row, so this ends soon.
+  while (!anchors.pick(static_cast<std::int64_t>(random.below(width)), row)) {
+  }
+  return row;
+}
+
+inline std::vector<Row> all_anchors(const Anchors& anchors) {
+  std::vector<Row> rows;
+  rows.reserve(static_cast<std::size_t>(anchors.count()));
+  for (std::int64_t lane = 0; lane < anchors.timeline().lanes(); ++lane)
+    anchors.each(lane, 0, [&](std::int64_t serial) { rows.push_back({lane, serial}); });
+  return rows;
+}
+
+inline void shuffle(std::vector<Row>& rows, std::size_t first, Philox& random) {
+  for (std::size_t i = 0; i < first && i + 1 < rows.size(); ++i)
+    std::swap(rows[i], rows[i + random.below(rows.size() - i)]);
+}
+
+class UniformSampler final : public Sampler {
+ public:
+  std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double, Row* rows,
+                    float* weights) override {
+    for (std::int64_t i = 0; i < n; ++i) rows[i] = draw_one(anchors, random);
+    std::fill(weights, weights + n, 1.0f);
+    return n;
+  }
+};
+
+// Uniform without replacement: no row twice in a batch. Needs n anchors.
+class DistinctSampler final : public Sampler {
+ public:
+  std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double, Row* rows,
+                    float* weights) override {
+    if (n > anchors.count() / 2) {
+      std::vector<Row> all = all_anchors(anchors);
+      shuffle(all, static_cast<std::size_t>(n), random);
+      std::copy(all.begin(), all.begin() + n, rows);
+    } else {
+      std::size_t size = 4;
+      while (size < 4 * static_cast<std::size_t>(n)) size *= 2;
+      taken_.assign(size, -1);
+      const std::int64_t span = anchors.timeline().span();
+      for (std::int64_t i = 0; i < n;) {
+        const Row row = draw_one(anchors, random);
+        const std::int64_t key = row.lane * span + row.serial % span;
+        std::size_t place = (static_cast<std::uint64_t>(key) * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
+        while (taken_[place] != -1 && taken_[place] != key) place = (place + 1) & (size - 1);
+        if (taken_[place] == key) continue;
+        taken_[place] = key;
+        rows[i++] = row;
+      }
+    }
+    std::fill(weights, weights + n, 1.0f);
+    return n;
+  }
+
+ private:
+  std::vector<std::int64_t> taken_;
+};
+
+// The newest anchors, counted back in every lane alike; oldest first. Needs no luck.
+class RecentSampler final : public Sampler {
+ public:
+  std::int64_t draw(const Anchors& anchors, Philox&, std::int64_t n, double, Row* rows, float* weights) override {
+    const std::int64_t lanes = anchors.timeline().lanes();
+    std::vector<std::int64_t> cursor(static_cast<std::size_t>(lanes));
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const LaneAnchors& a = anchors.lane(lane);
+      cursor[static_cast<std::size_t>(lane)] = anchors.sparse() ? a.list.size() : a.high;
+    }
+    std::int64_t found = 0;
+    const std::int64_t wanted = std::min(n, anchors.count());
+    while (found < wanted) {
+      for (std::int64_t lane = lanes; lane-- > 0 && found < wanted;) {
+        std::int64_t serial;
+        if (back(anchors, lane, cursor[static_cast<std::size_t>(lane)], serial)) rows[found++] = {lane, serial};
+      }
+    }
+    std::reverse(rows, rows + found);
+    std::fill(weights, weights + found, 1.0f);
+    return found;
+  }
+
+ private:
+  static bool back(const Anchors& anchors, std::int64_t lane, std::int64_t& cursor, std::int64_t& serial) {
+    const LaneAnchors& a = anchors.lane(lane);
+    const Timeline& timeline = anchors.timeline();
+    if (anchors.sparse()) {
+      if (cursor == 0) return false;
+      serial = a.list[--cursor];
+      return true;
+    }
+    while (cursor > a.low) {
+      serial = --cursor;
+      if (!(timeline.flags(timeline.slot(lane, serial)) & kClosing)) return true;
+    }
+    return false;
+  }
+};
+
+// Every anchor once, in random order, then again in another order. Starts over when rows have been written since.
+class ShuffledSampler final : public Sampler {
+ public:
+  std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double, Row* rows,
+                    float* weights) override {
+    if (next_ >= order_.size() || version_ != anchors.timeline().version()) {
+      order_ = all_anchors(anchors);
+      shuffle(order_, order_.size(), random);
+      next_ = 0;
+      version_ = anchors.timeline().version();
+    }
+    const std::int64_t taken = std::min(n, static_cast<std::int64_t>(order_.size() - next_));
+    std::copy_n(order_.begin() + static_cast<std::ptrdiff_t>(next_), taken, rows);
+    std::fill(weights, weights + taken, 1.0f);
+    next_ += static_cast<std::size_t>(taken);
+    return taken;
+  }
+  std::size_t bytes() const override { return order_.capacity() * sizeof(Row); }
+  void forget() override {
+    order_.clear();
+    next_ = 0;
+  }
+  std::int64_t remaining() const { return static_cast<std::int64_t>(order_.size() - next_); }
+
+ private:
+  std::vector<Row> order_;
+  std::size_t next_ = 0;
+  std::uint64_t version_ = 0;
+};
+
+// In proportion to (|error| + eps)^alpha (Schaul et al., 2016).
+class PrioritizedSampler final : public Sampler {
+ public:
+  PrioritizedSampler(const Timeline& timeline, double alpha, double eps, bool stratified)
+      : alpha_(alpha), eps_(eps), stratified_(stratified), tree_(timeline.lanes() * timeline.span()),
+        ranges_(static_cast<std::size_t>(timeline.lanes()), {0, 0}) {}
+
+  std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double beta, Row* rows,
+                    float* weights) override {
+    follow(anchors);
+    positions_.resize(static_cast<std::size_t>(n));
+    leaves_.resize(static_cast<std::size_t>(n));
+    const double total = tree_.total();
+    const double part = total / static_cast<double>(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double unit = random.unit();
+      positions_[static_cast<std::size_t>(i)] =
+          stratified_ ? (static_cast<double>(i) + unit) * part : unit * total;
+    }
+    tree_.find(positions_.data(), leaves_.data(), n);
+    const double least = tree_.least();
+    const Timeline& timeline = anchors.timeline();
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t leaf = leaves_[static_cast<std::size_t>(i)];
+      rows[i] = row_at(anchors, timeline, leaf);
+      // (N P)^-beta over its largest value: N and the total cancel.
+      weights[i] = static_cast<float>(power(least / tree_.get(leaf), beta));
+    }
+    return n;
+  }
+
+  // Takes new priorities; rows that can no longer be drawn are passed over. Returns how many those were.
+  std::int64_t reweigh(const Anchors& anchors, const Row* rows, const double* errors, std::int64_t n) {
+    follow(anchors);
+    leaves_.clear();
+    values_.clear();
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (!anchors.contains(rows[i])) continue;
+      const double raised = leaf_value(std::fabs(errors[i]) + eps_);
+      leaves_.push_back(anchors.timeline().slot(rows[i].lane, rows[i].serial));
+      values_.push_back(raised);
+      largest_ = std::max(largest_, raised);
+    }
+    const auto kept = static_cast<std::int64_t>(leaves_.size());
+    tree_.set(leaves_.data(), values_.data(), kept);
+    return n - kept;
+  }
+
+  // Gives new anchors the largest priority so far and takes overwritten ones out.
+  void follow(const Anchors& anchors) {
+    if (version_ == anchors.timeline().version()) return;
+    version_ = anchors.timeline().version();
+    const Timeline& timeline = anchors.timeline();
+    leaves_.clear();
+    values_.clear();
+    for (std::int64_t i = 0; i < timeline.lanes(); ++i) {
+      const LaneAnchors& lane = anchors.lane(i);
+      Range& range = ranges_[static_cast<std::size_t>(i)];
+      const std::int64_t gone = std::min({lane.low, range.high, range.low + timeline.span()});
+      for (std::int64_t serial = range.low; serial < gone; ++serial) put(timeline.slot(i, serial), 0.0);
+      anchors.each(i, std::max(range.high, lane.low),
+                   [&](std::int64_t serial) { put(timeline.slot(i, serial), largest_); });
+      range = {lane.low, std::max(range.high, lane.high)};
+    }
+    tree_.set(leaves_.data(), values_.data(), static_cast<std::int64_t>(leaves_.size()));
+  }
+
+  double priority(std::int64_t leaf) const { return tree_.get(leaf); }
+  double largest() const { return largest_; }
+  std::size_t bytes() const override { return tree_.bytes(); }
+  void forget() override { largest_ = 1.0; }
+
+ private:
+  struct Range {
+    std::int64_t low, high;
+  };
+
+  void put(std::int64_t leaf, double value) {
+    leaves_.push_back(leaf);
+    values_.push_back(value);
+  }
+
+  // Bounded so that a sum over any memory stays finite and no row's chance rounds to nothing.
+  double leaf_value(double priority) const {
+    if (!(priority > 0)) return kSmallest;
+    return std::min(std::max(power(std::min(priority, kLargest), alpha_), kSmallest), kLargest);
+  }
+
+  static Row row_at(const Anchors& anchors, const Timeline& timeline, std::int64_t leaf) {
+    const std::int64_t span = timeline.span(), lane = leaf / span, slot = leaf % span;
+    const std::int64_t low = anchors.lane(lane).low;
+    const std::int64_t behind = low % span;
+    return {lane, low + (slot >= behind ? slot - behind : slot - behind + span)};
+  }
+
+  static constexpr double kSmallest = 1e-150, kLargest = 1e150;
+  double alpha_, eps_;
+  bool stratified_;
+  SumTree tree_;
+  std::vector<Range> ranges_;
+  double largest_ = 1.0;
+  std::uint64_t version_ = ~std::uint64_t{0};
+  std::vector<double> positions_, values_;
+  std::vector<std::int64_t> leaves_;
+};
+
+}  // namespace recollect

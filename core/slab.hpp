@@ -1,0 +1,78 @@
+// Zeroed memory straight from the system, on huge pages where it offers them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#define RECOLLECT_MMAP 1
+#endif
+
+namespace recollect {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+class Slab {
+ public:
+  Slab() = default;
+  explicit Slab(std::size_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+#ifdef RECOLLECT_MMAP
+    // Over-reserve so that the start can be aligned; untouched pages cost nothing.
+    mapped_ = bytes >= kHugePage ? bytes + kHugePage : bytes;
+    void* raw = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) throw std::bad_alloc();
+    raw_ = static_cast<char*>(raw);
+    data_ = raw_;
+    if (bytes >= kHugePage) {
+      auto start = reinterpret_cast<std::uintptr_t>(raw_);
+      data_ = raw_ + ((kHugePage - start % kHugePage) % kHugePage);
+#ifdef MADV_HUGEPAGE
+      madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+    }
+#else
+    raw_ = static_cast<char*>(std::calloc(1, bytes));
+    if (raw_ == nullptr) throw std::bad_alloc();
+    data_ = raw_;
+#endif
+  }
+  ~Slab() { release(); }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+  Slab(Slab&& other) noexcept { swap(other); }
+  Slab& operator=(Slab&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  char* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  void swap(Slab& other) noexcept {
+    std::swap(raw_, other.raw_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
+  }
+  void release() {
+    if (raw_ == nullptr) return;
+#ifdef RECOLLECT_MMAP
+    munmap(raw_, mapped_);
+#else
+    std::free(raw_);
+#endif
+  }
+
+  char* raw_ = nullptr;
+  char* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t mapped_ = 0;
+};
+
+}  // namespace recollect

@@ -1,0 +1,44 @@
+// The timeline as Python sees it: named columns, and steps checked on their way in.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "numpy.hpp"
+#include "reader.hpp"
+
+namespace recollect {
+
+struct Column {
+  nanobind::object key;        // name in a step
+  nanobind::object final_key;  // name of what was seen after the last step; None unless observed
+  int typenum;
+  Type type;
+  std::vector<npy_intp> shape;
+  std::int64_t bytes;
+};
+
+class Store {
+ public:
+  // columns: (key, final_key or None, dtype number, shape, panel, offset) each.
+  Store(std::int64_t lanes, std::int64_t span, bool bare, bool loose, const std::vector<std::int64_t>& pitches,
+        const nanobind::list& columns);
+
+  // Appends one step, or a block of steps along a leading time axis, if every value fits as it is; otherwise changes
+  // nothing and returns false, and the caller finds out why.
+  bool append(const nanobind::dict& step, nanobind::handle lanes, bool block);
+
+  const std::shared_ptr<Shelf>& shelf() const { return shelf_; }
+  Timeline& timeline() const { return shelf_->timeline; }
+  const std::vector<Column>& columns() const { return columns_; }
+  bool bare() const { return bare_; }
+
+ private:
+  std::shared_ptr<Shelf> shelf_;
+  std::vector<Column> columns_;
+  Column terminated_, truncated_;
+  bool bare_;
+};
+
+}  // namespace recollect

@@ -1,0 +1,419 @@
+// What a drawn row expands into: rows resolved into spans, spans gathered into the arrays of a batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "anchors.hpp"
+#include "copy.hpp"
+
+namespace recollect {
+
+// What an output array holds. [B] stands for drawn rows, T for steps of a sequence.
+enum class What : std::int64_t {
+  kFirst,       // [B] a field at the window's first row
+  kNext,        // [B] an observed field after the window's last step
+  kLast,        // [B] a field at the window's last step
+  kReward,      // [B] discounted sum of a reward field over the window
+  kDiscount,    // [B] float32: gamma^steps, 0 if terminated
+  kTerminated,  // [B] or [B, T] bool
+  kTruncated,   // [B] or [B, T] bool
+  kSteps,       // [B, T] a field at every step
+  kThrough,     // [B, T + 1] an observed field at every step and after the last
+  kNexts,       // [B, T] an observed field after every step
+  kStarts,      // [B, T] bool: first step of an episode
+  kMask,        // [B, T] bool: a real step that is not burn-in
+  kLengths,     // [B] int64: real steps, burn-in included
+  kWeights,     // [B] float32
+  kSerials,     // [B] int64
+  kLanes,       // [B] int64
+};
+
+struct Output {
+  What what;
+  std::int64_t field;  // -1: none
+  std::int64_t stack;  // frames a value, at least 1
+  std::int64_t item;   // bytes of one value, stacked frames included
+  bool wide;           // reward fields: float64 instead of float32
+};
+
+enum class Kind : std::int64_t { kStep, kSequence, kEpisode };
+
+struct WindowSpec {
+  Kind kind;
+  std::int64_t length;   // steps: n of n-step, trained steps of a sequence, most steps of an episode (0: any)
+  std::int64_t burn_in;
+  std::int64_t stride;   // sequences: 0 any row, else every stride-th step
+  double gamma;
+  bool across;           // sequences may run over an episode's end
+  bool packed;           // episodes one after the other instead of padded
+  bool fixed;            // episodes padded to `length` even if all are shorter
+};
+
+// Consecutive rows of one lane that go to consecutive places of one sample.
+struct Run {
+  std::int64_t lane, serial, at, steps;
+};
+
+class Window {
+ public:
+  Window(const Timeline& timeline, const WindowSpec& spec, std::vector<Output> outputs)
+      : timeline_(timeline), spec_(spec), outputs_(std::move(outputs)) {
+    const auto fields = static_cast<std::int64_t>(timeline.fields().size());
+    for (const Output& output : outputs_) {
+      const bool reads = output.what <= What::kReward && output.what >= What::kFirst;
+      const bool reads_steps = output.what >= What::kSteps && output.what <= What::kNexts;
+      if (!reads && !reads_steps) continue;
+      if (output.field < 0 || output.field >= fields || output.stack < 1 || output.stack > (1 << 20) ||
+          output.item != field(output).bytes * output.stack)
+        throw std::invalid_argument("output outside the fields");
+      stack_ = std::max(stack_, output.stack);
+    }
+    if (spec.length < 0 || spec.burn_in < 0 || spec.stride < 0 || spec.length > kMost || spec.burn_in > kMost)
+      throw std::invalid_argument("window out of range");
+    if (spec.kind != Kind::kEpisode && spec.length < 1) throw std::invalid_argument("window out of range");
+  }
+
+  Reach reach() const {
+    const std::int64_t closing = timeline_.loose() ? 0 : 1;
+    Reach reach{spec_.burn_in + stack_ - 1, spec_.length - 1 + closing, spec_.stride, 0};
+    if (spec_.kind == Kind::kEpisode) return {0, timeline_.span(), kWhole, 0};
+    if (spec_.across) reach.across = spec_.length;
+    return reach;
+  }
+
+  const std::vector<Output>& outputs() const { return outputs_; }
+
+  // Works out which rows the drawn rows expand into. After it, `size` and `steps` are known.
+  void resolve(const Row* rows, std::int64_t n, std::int64_t threads) {
+    size_ = n;
+    threads_ = threads;
+    if (spec_.kind == Kind::kStep)
+      resolve_steps(rows);
+    else
+      resolve_runs(rows);
+  }
+
+  bool over_time() const { return spec_.kind != Kind::kStep; }
+  bool packed() const { return spec_.packed; }
+  std::int64_t size() const { return size_; }
+  // T; where packed, the total number of steps.
+  std::int64_t steps() const { return steps_; }
+
+  // Values along the leading axes of an output.
+  std::int64_t values(const Output& output) const {
+    switch (output.what) {
+      case What::kThrough: return spec_.packed ? steps_ + size_ : size_ * (steps_ + 1);
+      case What::kSteps:
+      case What::kNexts:
+      case What::kStarts:
+      case What::kMask: return spec_.packed ? steps_ : size_ * steps_;
+      case What::kTerminated:
+      case What::kTruncated: return over_time() ? (spec_.packed ? steps_ : size_ * steps_) : size_;
+      default: return size_;
+    }
+  }
+
+  // Fills the arrays; to[i] belongs to output i. Weights, serials and lanes are the caller's.
+  void gather(char* const* to) const {
+    if (spec_.kind == Kind::kStep)
+      gather_steps(to);
+    else
+      gather_runs(to);
+  }
+
+ private:
+  static constexpr std::int64_t kMost = std::int64_t{1} << 32;
+
+  const Field& field(const Output& output) const {
+    return timeline_.fields()[static_cast<std::size_t>(output.field)];
+  }
+  std::int64_t wrapped(std::int64_t lane, std::int64_t slot) const {
+    return slot >= (lane + 1) * timeline_.span() ? slot - timeline_.span() : slot;
+  }
+  // How many rows of the same episode stand before a row, counted up to `most`.
+  std::int64_t behind(std::int64_t lane, std::int64_t serial, std::int64_t most) const {
+    std::int64_t count = 0;
+    while (count < most && !(timeline_.flags(timeline_.slot(lane, serial - count)) & kFirst)) ++count;
+    return count;
+  }
+
+  // ---- one step or n steps -------------------------------------------------------------------------------------
+
+  struct Jump {
+    std::int64_t lane, serial, first, last, next;  // slots, but for lane and serial
+    std::int32_t steps;
+    std::uint8_t flags;
+  };
+
+  void resolve_steps(const Row* rows) {
+    jumps_.resize(static_cast<std::size_t>(size_));
+    const std::uint8_t* flags = timeline_.flags();
+    for (std::int64_t i = 0; i < size_; ++i) {
+      Jump& jump = jumps_[static_cast<std::size_t>(i)];
+      const std::int64_t lane = rows[i].lane;
+      std::int64_t at = timeline_.slot(lane, rows[i].serial);
+      jump.lane = lane;
+      jump.serial = rows[i].serial;
+      jump.first = at;
+      std::int32_t steps = 1;
+      std::uint8_t flag = flags[at];
+      while (steps < spec_.length && !(flag & kEnded)) {
+        at = wrapped(lane, at + 1);
+        flag = flags[at];
+        ++steps;
+      }
+      jump.last = at;
+      jump.next = wrapped(lane, at + 1);
+      jump.steps = steps;
+      jump.flags = flag;
+    }
+  }
+
+  void gather_steps(char* const* to) const {
+    std::int64_t bytes = 0;
+    for (const Output& output : outputs_) bytes += output.item * size_;
+    share(size_, bytes, threads_, [&](std::int64_t begin, std::int64_t end) {
+      // In small groups, so that what two outputs both read is still in cache for the second.
+      constexpr std::int64_t kGroup = 16;
+      for (std::int64_t from = begin; from < end; from += kGroup) {
+        const std::int64_t until = std::min(end, from + kGroup);
+        warm(until, std::min(end, until + kGroup));
+        for (std::size_t i = 0; i < outputs_.size(); ++i) step_output(outputs_[i], to[i], from, until);
+      }
+    });
+  }
+
+  void warm(std::int64_t from, std::int64_t until) const {
+    for (std::int64_t i = from; i < until; ++i) {
+      const Jump& jump = jumps_[static_cast<std::size_t>(i)];
+      for (std::int64_t p = 0; p < timeline_.panels(); ++p) {
+        const Panel& panel = timeline_.panel(p);
+        prefetch(panel.base + jump.first * panel.pitch, panel.pitch);
+        if (!timeline_.loose()) prefetch(panel.base + jump.next * panel.pitch, panel.pitch);
+      }
+    }
+  }
+
+  void step_output(const Output& output, char* to, std::int64_t from, std::int64_t until) const {
+    const Jump* jumps = jumps_.data();
+    switch (output.what) {
+      case What::kFirst: return pull(output, to, from, until, &Jump::first, 0);
+      case What::kLast: return pull(output, to, from, until, &Jump::last, 0);
+      case What::kNext: return pull(output, to, from, until, &Jump::next, 1);
+      case What::kReward:
+        if (spec_.length == 1) return pull(output, to, from, until, &Jump::first, 0);
+        for (std::int64_t i = from; i < until; ++i) {
+          if (output.wide)
+            sum_rewards<double>(output, jumps[i], reinterpret_cast<double*>(to + i * output.item));
+          else
+            sum_rewards<float>(output, jumps[i], reinterpret_cast<float*>(to + i * output.item));
+        }
+        return;
+      case What::kDiscount:
+        for (std::int64_t i = from; i < until; ++i) {
+          double discount = jumps[i].flags & kTerminated ? 0.0 : 1.0;
+          for (std::int32_t k = 0; k < jumps[i].steps; ++k) discount *= spec_.gamma;
+          reinterpret_cast<float*>(to)[i] = static_cast<float>(discount);
+        }
+        return;
+      case What::kTerminated:
+        for (std::int64_t i = from; i < until; ++i) to[i] = (jumps[i].flags & kTerminated) != 0;
+        return;
+      case What::kTruncated:
+        for (std::int64_t i = from; i < until; ++i) to[i] = (jumps[i].flags & kTruncated) != 0;
+        return;
+      default: return;
+    }
+  }
+
+  void pull(const Output& output, char* to, std::int64_t from, std::int64_t until, std::int64_t Jump::*which,
+            std::int64_t later) const {
+    const Field& source = field(output);
+    const Panel& panel = timeline_.panel(source.panel);
+    const char* base = panel.base + source.offset;
+    const std::int64_t item = output.item;
+    if (output.stack > 1) {
+      for (std::int64_t i = from; i < until; ++i) {
+        const Jump& jump = jumps_[static_cast<std::size_t>(i)];
+        const std::int64_t serial = jump.serial + (later != 0 ? jump.steps : 0);
+        stacked(source, output.stack, jump.lane, serial, to + i * item);
+      }
+      return;
+    }
+    for (std::int64_t i = from; i < until; ++i)
+      copy_bytes(to + i * item, base + jumps_[static_cast<std::size_t>(i)].*which * panel.pitch, item);
+  }
+
+  // The frames up to a row, the episode's first one repeated where it has no earlier.
+  void stacked(const Field& source, std::int64_t frames, std::int64_t lane, std::int64_t serial, char* to) const {
+    const std::int64_t earlier = behind(lane, serial, frames - 1);
+    for (std::int64_t k = 0; k < frames; ++k) {
+      const std::int64_t back = std::min(frames - 1 - k, earlier);
+      copy_bytes(to + k * source.bytes, timeline_.at(source, timeline_.slot(lane, serial - back)), source.bytes);
+    }
+  }
+
+  template <class Real>
+  void sum_rewards(const Output& output, const Jump& jump, Real* to) const {
+    const Field& source = field(output);
+    const std::int64_t n = output.item / static_cast<std::int64_t>(sizeof(Real));
+    for (std::int64_t k = 0; k < n; ++k) {
+      double sum = 0, discount = 1;
+      std::int64_t at = jump.first;
+      for (std::int32_t step = 0; step < jump.steps; ++step) {
+        Real reward;
+        std::memcpy(&reward, timeline_.at(source, at) + k * static_cast<std::int64_t>(sizeof(Real)), sizeof(Real));
+        sum += discount * static_cast<double>(reward);
+        discount *= spec_.gamma;
+        at = wrapped(jump.lane, at + 1);
+      }
+      to[k] = static_cast<Real>(sum);
+    }
+  }
+
+  // ---- sequences and episodes ----------------------------------------------------------------------------------
+
+  void resolve_runs(const Row* rows) {
+    runs_.clear();
+    first_run_.clear();
+    burns_.clear();
+    lengths_.clear();
+    std::int64_t longest = 0, total = 0;
+    for (std::int64_t i = 0; i < size_; ++i) {
+      first_run_.push_back(runs_.size());
+      const Row& row = rows[i];
+      const std::int64_t burn = behind(row.lane, row.serial, spec_.burn_in);
+      std::int64_t length;
+      if (spec_.kind == Kind::kEpisode) {
+        length = episode_length(row);
+        if (spec_.length > 0) length = std::min(length, spec_.length);
+        runs_.push_back({row.lane, row.serial, 0, length});
+      } else {
+        length = split(row.lane, row.serial - burn, burn + spec_.length);
+      }
+      burns_.push_back(burn);
+      lengths_.push_back(length);
+      longest = std::max(longest, length);
+      total += length;
+    }
+    first_run_.push_back(runs_.size());
+    if (spec_.packed)
+      steps_ = total;
+    else if (spec_.kind == Kind::kEpisode)
+      steps_ = spec_.fixed ? spec_.length : longest;
+    else
+      steps_ = spec_.burn_in + spec_.length;
+    offsets_.resize(static_cast<std::size_t>(size_) + 1);
+    offsets_[0] = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i)
+      offsets_[i + 1] = offsets_[i] + (spec_.packed ? lengths_[i] : steps_);
+  }
+
+  std::int64_t episode_length(const Row& row) const {
+    const auto& closed = timeline_.lane(row.lane).closed;
+    const std::int64_t k = closed.search([&](const Episode& episode) { return episode.start < row.serial; });
+    return closed[k].end - row.serial;
+  }
+
+  // Adds the runs of `wanted` steps from a row on; returns how many there are before the window must stop.
+  std::int64_t split(std::int64_t lane, std::int64_t serial, std::int64_t wanted) {
+    std::int64_t done = 0;
+    while (done < wanted) {
+      std::int64_t steps = 0;
+      bool ended = false;
+      while (done + steps < wanted && !ended) {
+        ended = (timeline_.flags(timeline_.slot(lane, serial + steps)) & kEnded) != 0;
+        ++steps;
+      }
+      runs_.push_back({lane, serial, done, steps});
+      done += steps;
+      serial += steps + (timeline_.loose() ? 0 : 1);
+      if (ended && !spec_.across) break;
+    }
+    return done;
+  }
+
+  void gather_runs(char* const* to) const {
+    std::int64_t bytes = 0;
+    for (const Output& output : outputs_) bytes += output.item * values(output);
+    share(size_, bytes, threads_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        for (std::size_t k = 0; k < outputs_.size(); ++k) run_output(outputs_[k], to[k], static_cast<std::size_t>(i));
+    });
+  }
+
+  void run_output(const Output& output, char* to, std::size_t i) const {
+    const std::int64_t item = output.item, length = lengths_[i], room = offsets_[i + 1] - offsets_[i];
+    const Run* runs = runs_.data() + first_run_[i];
+    const std::size_t count = first_run_[i + 1] - first_run_[i];
+    char* start = to + offsets_[i] * item;
+    switch (output.what) {
+      case What::kFirst:
+        if (output.stack > 1) return stacked(field(output), output.stack, runs->lane, runs->serial, to + i * item);
+        copy_bytes(to + static_cast<std::int64_t>(i) * item,
+                   timeline_.at(field(output), timeline_.slot(runs->lane, runs->serial)), item);
+        return;
+      case What::kSteps:
+        for (std::size_t k = 0; k < count; ++k)
+          copy_run(output, runs[k].lane, runs[k].serial, runs[k].steps, start + runs[k].at * item);
+        break;
+      case What::kNexts:
+        for (std::size_t k = 0; k < count; ++k)
+          copy_run(output, runs[k].lane, runs[k].serial + 1, runs[k].steps, start + runs[k].at * item);
+        break;
+      case What::kThrough:
+        start += static_cast<std::int64_t>(i) * item;
+        copy_run(output, runs->lane, runs->serial, length + 1, start);
+        std::memset(start + (length + 1) * item, 0, static_cast<std::size_t>((room - length) * item));
+        return;
+      case What::kTerminated: mark(runs, count, kTerminated, start); break;
+      case What::kTruncated: mark(runs, count, kTruncated, start); break;
+      case What::kStarts: mark(runs, count, kFirst, start); break;
+      case What::kMask:
+        for (std::int64_t t = 0; t < length; ++t) start[t] = t >= burns_[i];
+        break;
+      case What::kLengths: reinterpret_cast<std::int64_t*>(to)[i] = length; return;
+      default: return;
+    }
+    std::memset(start + length * item, 0, static_cast<std::size_t>((room - length) * item));
+  }
+
+  void mark(const Run* runs, std::size_t count, Flag flag, char* to) const {
+    for (std::size_t k = 0; k < count; ++k)
+      for (std::int64_t t = 0; t < runs[k].steps; ++t)
+        to[runs[k].at + t] = (timeline_.flags(timeline_.slot(runs[k].lane, runs[k].serial + t)) & flag) != 0;
+  }
+
+  void copy_run(const Output& output, std::int64_t lane, std::int64_t serial, std::int64_t rows, char* to) const {
+    const Field& source = field(output);
+    if (output.stack > 1) {
+      for (std::int64_t t = 0; t < rows; ++t) stacked(source, output.stack, lane, serial + t, to + t * output.item);
+      return;
+    }
+    const Panel& panel = timeline_.panel(source.panel);
+    while (rows > 0) {
+      const std::int64_t at = serial % timeline_.span(), some = std::min(rows, timeline_.span() - at);
+      const char* from = timeline_.at(source, lane * timeline_.span() + at);
+      if (panel.pitch == source.bytes) {
+        std::memcpy(to, from, static_cast<std::size_t>(some * source.bytes));
+      } else {
+        for (std::int64_t t = 0; t < some; ++t) copy_bytes(to + t * source.bytes, from + t * panel.pitch, source.bytes);
+      }
+      to += some * source.bytes;
+      serial += some;
+      rows -= some;
+    }
+  }
+
+  const Timeline& timeline_;
+  WindowSpec spec_;
+  std::vector<Output> outputs_;
+  std::int64_t stack_ = 1, size_ = 0, steps_ = 0, threads_ = 1;
+  std::vector<Jump> jumps_;
+  std::vector<Run> runs_;
+  std::vector<std::size_t> first_run_;
+  std::vector<std::int64_t> burns_, lengths_, offsets_;
+};
+
+}  // namespace recollect

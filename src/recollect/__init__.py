@@ -1,0 +1,54 @@
+"""Experience memory for reinforcement learning, one agent or many.
+
+>>> import recollect as rc
+>>> schema = rc.Schema(obs=rc.Field((4,)), action=rc.Field((), "uint8"))
+>>> memory = rc.Memory(schema, capacity=1000, lanes=2, window=rc.NStep(3, gamma=0.99), seed=0)
+"""
+
+from recollect import errors
+from recollect.memory import (
+    Batch,
+    Episodes,
+    Linear,
+    Memory,
+    Nest,
+    NStep,
+    Prefetch,
+    Prioritized,
+    Recent,
+    Sampler,
+    Sequence,
+    Shuffled,
+    Transition,
+    Uniform,
+    Window,
+    targets,
+)
+from recollect.schema import Field, Group, Schema
+from recollect.tensors import to_torch
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "Episodes",
+    "Field",
+    "Group",
+    "Linear",
+    "Memory",
+    "NStep",
+    "Nest",
+    "Prefetch",
+    "Prioritized",
+    "Recent",
+    "Sampler",
+    "Schema",
+    "Sequence",
+    "Shuffled",
+    "Transition",
+    "Uniform",
+    "Window",
+    "errors",
+    "targets",
+    "to_torch",
+]

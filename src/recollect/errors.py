@@ -1,0 +1,96 @@
+"""The whole exception tree.
+
+    RecollectError
+    ├── OptionError (ValueError)        an argument of a constructor or call
+    ├── SchemaError (ValueError)        fields or spaces that cannot be remembered
+    ├── StepError (ValueError)          a step that does not fit the schema; nothing was stored
+    ├── PriorityError (ValueError)      priorities that are no numbers
+    ├── NotEnoughRows (LookupError)     fewer rows than a batch needs
+    ├── StaleRows (LookupError)         rows asked for by serial that cannot be read
+    └── MissingExtra (ImportError)      an optional package is not installed
+
+Every message reads ``<name> must <rule>, got <value>`` and then says what to do. The parts are kept as attributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "MissingExtra",
+    "NotEnoughRows",
+    "OptionError",
+    "PriorityError",
+    "Problem",
+    "RecollectError",
+    "SchemaError",
+    "StaleRows",
+    "StepError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One broken rule: what, which rule, what came instead, and the remedy."""
+
+    name: str
+    rule: str
+    got: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.name} must {self.rule}, got {self.got}"
+        return f"{text}. {self.remedy}" if self.remedy else text
+
+
+class RecollectError(Exception):
+    """What every error of this package is."""
+
+
+class _OneProblem(RecollectError):
+    """An error about one broken rule."""
+
+    def __init__(self, name: str, rule: str, got: object, remedy: str = "") -> None:
+        self.problem = Problem(name, rule, str(got), remedy)
+        super().__init__(str(self.problem))
+
+
+class OptionError(_OneProblem, ValueError):
+    """An argument that breaks its rule."""
+
+
+class SchemaError(_OneProblem, ValueError):
+    """A field or space that cannot be remembered."""
+
+
+class PriorityError(_OneProblem, ValueError):
+    """Priorities that are no numbers."""
+
+
+class NotEnoughRows(_OneProblem, LookupError):
+    """Fewer rows than a batch needs."""
+
+
+class StaleRows(_OneProblem, LookupError):
+    """Rows asked for by lane and serial that cannot be read."""
+
+
+class StepError(RecollectError, ValueError):
+    """A step that does not fit the schema; nothing of it was stored. ``problems`` lists every broken rule."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        self.problems = problems
+        lines = [str(problem) for problem in problems]
+        if len(lines) == 1:
+            super().__init__(f"{lines[0]} (nothing was stored)")
+        else:
+            super().__init__("\n- ".join([f"the step has {len(lines)} problems; nothing was stored:", *lines]))
+
+
+class MissingExtra(RecollectError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f"{package} must be installed for this, got nothing. Run: pip install 'recollect[{extra}]'")

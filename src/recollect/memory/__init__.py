@@ -1,0 +1,27 @@
+"""Timeline, samplers, windows and targets: NumPy and the core, nothing else."""
+
+from recollect.memory import targets
+from recollect.memory.batch import Batch, Nest
+from recollect.memory.memory import Memory
+from recollect.memory.prefetch import Prefetch
+from recollect.memory.samplers import Linear, Prioritized, Recent, Sampler, Shuffled, Uniform
+from recollect.memory.windows import Episodes, NStep, Sequence, Transition, Window
+
+__all__ = [
+    "Batch",
+    "Episodes",
+    "Linear",
+    "Memory",
+    "NStep",
+    "Nest",
+    "Prefetch",
+    "Prioritized",
+    "Recent",
+    "Sampler",
+    "Sequence",
+    "Shuffled",
+    "Transition",
+    "Uniform",
+    "Window",
+    "targets",
+]

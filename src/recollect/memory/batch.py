@@ -1,0 +1,57 @@
+"""What comes out of a memory."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+__all__ = ["Batch", "Nest", "nested"]
+
+
+class Nest(dict[str, Any]):
+    """A dict whose entries are also attributes.
+
+    >>> Nest(obs=Nest(pose=3)).obs.pose
+    3
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"name must be one of {', '.join(self)}, got {name!r}") from None
+
+
+@final
+class Batch(Nest):
+    """Named arrays of a sample, nested like the schema.
+
+    Beside the fields it holds ``terminated``, ``truncated``, ``weights``, and ``lanes`` and ``serials``, by which the
+    memory recognises the rows later; windows add what they compute (``next_...``, ``discount``, ``mask``,
+    ``lengths``). ``len`` is the number of entries; the number of samples is ``batch.serials.size``.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Batch({', '.join(_describe(key, value) for key, value in self.items())})"
+
+
+def _describe(key: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{key}: ({', '.join(_describe(inner, below) for inner, below in value.items())})"
+    shape = getattr(value, "shape", None)
+    return f"{key}: {value.dtype}{list(shape)}" if shape is not None else f"{key}: {value!r}"
+
+
+def nested(flat: dict[str, Any]) -> Batch:
+    """A batch from entries whose keys are paths with slashes."""
+    batch = Batch()
+    for path, value in flat.items():
+        *above, last = path.split("/")
+        here: dict[str, Any] = batch
+        for part in above:
+            here = here.setdefault(part, Nest())
+        here[last] = value
+    return batch

@@ -1,0 +1,373 @@
+"""A timeline, read through a window by a sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from recollect import _core
+from recollect.errors import NotEnoughRows, OptionError, PriorityError, StaleRows
+from recollect.memory.batch import Batch, Nest, nested
+from recollect.memory.layout import place
+from recollect.memory.prefetch import Prefetch
+from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
+from recollect.memory.steps import exact, flatten
+from recollect.memory.windows import Transition, Window, rows_read
+from recollect.schema import Schema
+
+__all__ = ["Memory"]
+
+_MOST_BYTES = 1 << 46
+
+
+@final
+class Memory:
+    """Rows of experience in lanes, sampled through a window.
+
+    Args:
+        capacity: Rows in all, closing rows included; a multiple of ``lanes``.
+        lanes: Environments that write side by side; values of a step then have a first axis ``[lanes, ...]``. None:
+            one environment, and values without that axis.
+        stack: Frames to stack when an observed field is read, by name; the episode's first frame is repeated.
+        threads: Threads that may share the copying of a large batch.
+
+    >>> import recollect as rc
+    >>> memory = rc.Memory(rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8")), capacity=100, seed=0)
+    >>> for t in range(3):
+    ...     memory.append(obs=[t, t], action=1, reward=1.0, terminated=t == 2, truncated=False)
+    >>> memory.sample(4).next_obs.shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        capacity: int,
+        lanes: int | None = None,
+        *,
+        sampler: Sampler | None = None,
+        window: Window | None = None,
+        stack: Mapping[str, int] | None = None,
+        seed: int | None = None,
+        threads: int = 2,
+    ) -> None:
+        self.schema = schema
+        self.sampler: Sampler = sampler if sampler is not None else Uniform()
+        self.window: Window = window if window is not None else Transition()
+        self.stack = _check_stack(schema, stack or {})
+        self.lanes = _check_lanes(lanes)
+        self.capacity = _check_capacity(capacity, self.lanes, schema.row_nbytes)
+        self.dropped = 0
+        """Priorities that came for rows which could no longer be drawn."""
+        self._threads = _check_whole("threads", threads, 1, 2)
+        self._bare = lanes is None
+        self._span = self.capacity // self.lanes
+        self._batches = 0
+        spec = self.window.spec()
+        least = rows_read(spec, max(self.stack.values(), default=1))
+        if self._span < least:
+            raise OptionError(
+                "capacity",
+                f"give every lane the {least} rows that the window reads",
+                f"{self.capacity} rows for {self.lanes} lanes",
+                f"Use at least {least * self.lanes}.",
+            )
+        outputs = self.window.outputs(schema, self.stack)
+        self._store = _open_store(schema, self.lanes, self._span, bare=self._bare)
+        self._key = _key(seed)
+        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *self._key)
+        self._nested = any("/" in key for key, *_ in outputs)
+
+    # ---- writing ---------------------------------------------------------------------------------------------------
+
+    def append(self, *, lanes: Any = None, **step: Any) -> None:
+        """Append one step of all lanes, or of some.
+
+        A step brings every field, ``terminated`` and ``truncated``. Where an episode ends it also brings what was seen
+        after its last step as ``final_<field>`` of every observed field: required where truncated, otherwise the last
+        observation stands in. Rows of lanes that did not end are not looked at there, and may be None.
+
+        Args:
+            lanes: Lanes that step, ``[k]``, with values ``[k, ...]``; or one lane's number, with values without a
+                lane axis. None: all.
+
+        Raises:
+            StepError: With every problem of the step. Nothing is stored.
+        """
+        self._write(step, lanes, block=False)
+
+    def extend(self, *, lanes: Any = None, **block: Any) -> None:
+        """Append a block of steps: values ``[T, lanes, ...]``, or ``[T, ...]`` for one lane.
+
+        ``final_<field>`` is either of the same leading shape or has one row an ended step, in the block's order.
+        """
+        self._write(block, lanes, block=True)
+
+    def cut(self, lanes: Any = None) -> None:
+        """End the open episodes of lanes whose environments were reset without an end.
+
+        The newest row's outcome will never be known, so it becomes the final observation of the step before it.
+        """
+        for lane in range(self.lanes) if lanes is None else np.atleast_1d(self._check_some_lanes(lanes)):
+            self._store.cut(int(lane))
+
+    def clear(self) -> None:
+        """Forget all rows and priorities. Serials go on counting, so older batches are still known to be stale."""
+        self._store.clear()
+        self._reader.forget()
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def sample(self, size: int, *, beta: float | None = None) -> Batch:
+        """Draw ``size`` rows and read each through the window.
+
+        Args:
+            beta: Exponent of the weights for this batch, in place of the sampler's.
+
+        Raises:
+            NotEnoughRows: If there is nothing to draw, or too little to draw without replacement.
+        """
+        if type(size) is not int or not 0 < size < 2**31:
+            size = _check_whole("size", size, 1, 2**31 - 1)
+        drawn = self._reader.sample(size, self._beta(beta), self._threads)
+        if not isinstance(drawn, dict):
+            raise self._not_enough(size, drawn)
+        self._batches += 1
+        return nested(drawn) if self._nested else Batch(drawn)
+
+    def read(self, lanes: Any, serials: Any) -> Batch:
+        """Read rows of one's own choice through the window, for instance those of an earlier batch.
+
+        Raises:
+            StaleRows: If a row was overwritten, is not complete yet, or cannot begin this window.
+        """
+        where, which = np.atleast_1d(np.asarray(lanes)), np.atleast_1d(np.asarray(serials))
+        for name, array in (("lanes", where), ("serials", which)):
+            if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
+                raise OptionError(name, "be whole numbers [n]", f"{array.dtype}{list(array.shape)}")
+        if where.shape != which.shape:
+            raise OptionError("serials", f"be as many as lanes ({where.size})", which.size)
+        drawn = self._reader.read(where, which, self._threads)
+        if not isinstance(drawn, dict):
+            tails, heads = self._store.heads()
+            lane, serial = int(where[drawn]), int(which[drawn])
+            held = f"{tails[lane]} to {heads[lane] - 1}" if 0 <= lane < self.lanes else "no such lane"
+            raise StaleRows(
+                f"row {drawn} (lane {lane}, serial {serial})",
+                "be one that a window can begin at",
+                f"serials {held} in that lane" if 0 <= lane < self.lanes else held,
+                "Rows are overwritten in time; closing rows and rows still being written cannot be read.",
+            )
+        return nested(drawn) if self._nested else Batch(drawn)
+
+    def reweigh(self, batch: Mapping[str, Any], errors: Any) -> int:
+        """Set the priorities of a batch's rows from their errors ``[B]``; signs do not matter.
+
+        Returns how many rows could no longer be drawn; their priorities are dropped and counted in ``dropped``.
+        """
+        if not isinstance(self.sampler, Prioritized):
+            raise OptionError("sampler", "be Prioritized to be reweighed", type(self.sampler).__name__)
+        values = np.asarray(errors.detach().cpu() if hasattr(errors, "detach") else errors)
+        lanes, serials = np.asarray(batch["lanes"]), np.asarray(batch["serials"])
+        if values.shape != serials.shape or values.dtype.kind not in "fiu":
+            raise PriorityError("errors", f"be numbers of shape {list(serials.shape)}", f"{values.dtype}{list(values.shape)}")
+        values = values.astype(np.float64, copy=False)
+        bad = ~np.isfinite(values)
+        if bad.any():
+            row = int(bad.argmax())
+            where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
+            raise PriorityError("errors", "be finite", f"{values[row]} at {where}", "No priority was changed.")
+        dropped = self._reader.reweigh(lanes, serials, values)
+        self.dropped += dropped
+        return dropped
+
+    def epoch(self, size: int) -> Iterator[Batch]:
+        """Iterate once over all rows in random order, ``size`` at a time; the last batch may be smaller."""
+        if not isinstance(self.sampler, Shuffled):
+            raise OptionError("sampler", "be Shuffled for epochs", type(self.sampler).__name__)
+        size = _check_whole("size", size, 1, 2**31 - 1)
+        self._reader.forget()
+        while True:
+            yield self.sample(size)
+            if self._reader.remaining() == 0:
+                return
+
+    def prefetch(self, size: int, *, ahead: int = 2) -> Prefetch:
+        """An endless iterator whose batches are drawn by a background thread, ``ahead`` of their use.
+
+        >>> with memory.prefetch(256) as batches:  # doctest: +SKIP
+        ...     for batch in batches: ...
+        """
+        return Prefetch(lambda: self.sample(size), _check_whole("ahead", ahead, 1, 1024))
+
+    # ---- looking ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Steps stored; closing rows do not count."""
+        return self._store.steps()
+
+    @property
+    def ready(self) -> int:
+        """Rows that can be drawn now with this window."""
+        return self._reader.ready()
+
+    @property
+    def full(self) -> bool:
+        """True once every new row overwrites an old one."""
+        return self._store.full()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, flags, episode index and priorities. Pages never written to take no RAM yet."""
+        return self._store.nbytes() + self._reader.nbytes()
+
+    @property
+    def episodes(self) -> Nest:
+        """Episodes with steps in memory, as arrays: ``lane``, ``id``, ``start``, ``length``, ``terminated``,
+        ``truncated``, ``whole`` (False if the first steps were overwritten). An id counts within its lane."""
+        lane, number, start, end, flags = self._store.episodes()
+        tails, _ = self._store.heads()
+        return Nest(
+            lane=lane,
+            id=number,
+            start=start,
+            length=end - start,
+            terminated=(flags & 1) != 0,
+            truncated=(flags & 2) != 0,
+            whole=start >= tails[lane],
+        )
+
+    @property
+    def priorities(self) -> np.ndarray[Any, Any]:
+        """Priorities raised to alpha, ``[lanes, rows of a lane]``; 0 where nothing can be drawn."""
+        if not isinstance(self.sampler, Prioritized):
+            raise OptionError("sampler", "be Prioritized to have priorities", type(self.sampler).__name__)
+        return self._reader.priorities()
+
+    @property
+    def random_state(self) -> dict[str, int]:
+        """State of the memory's generator; setting it back repeats the same draws."""
+        return {"key0": self._key[0], "key1": self._key[1], "position": self._reader.position()}
+
+    @random_state.setter
+    def random_state(self, state: Mapping[str, int]) -> None:
+        self._key = (int(state["key0"]), int(state["key1"]))
+        self._reader.seek(*self._key, int(state["position"]))
+
+    def __getitem__(self, key: str) -> np.ndarray[Any, Any]:
+        """A read-only view of a field in the order of its slots, ``[lanes, rows, ...]``, closing rows included."""
+        index = self.schema.columns.index(self.schema[key])
+        tails, heads = self._store.heads()
+        view = self._store.view(index)[:, : int(min(self._span, heads.max()))]
+        return view[0] if self._bare else view
+
+    def __repr__(self) -> str:
+        used = len(self)
+        return (
+            f"Memory({used:,} steps in {self.capacity:,} rows, {self.lanes} lane{'s' if self.lanes > 1 else ''}, "
+            f"{self.nbytes / 2**20:.1f} MiB, {self.sampler}, {self.window}, {self.schema})"
+        )
+
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
+        if self.schema.branches:
+            step = flatten(step, self.schema.branches)
+        if isinstance(lanes, np.integer):
+            lanes = int(lanes)
+        if self._store.append(step, lanes, block):
+            return
+        width: int | None = None if self._bare else self.lanes
+        if lanes is not None:
+            lanes = self._check_some_lanes(lanes)
+            width = None if isinstance(lanes, int) else len(lanes)
+        flat = step if self.schema.branches else flatten(step, self.schema.branches)
+        exactly = exact(self.schema, flat, width=width, block=block)
+        if not self._store.append(exactly, lanes, block):
+            raise RuntimeError("the core refused a step that was found to be right; please report this")
+
+    def _check_some_lanes(self, lanes: Any) -> Any:
+        array = np.asarray(lanes)
+        rule = f"be distinct whole numbers from 0 to {self.lanes - 1}"
+        if array.dtype.kind not in "iu" or array.ndim > 1:
+            raise OptionError("lanes", rule, repr(lanes))
+        if array.size and (array.min() < 0 or array.max() >= self.lanes or np.unique(array).size != array.size):
+            raise OptionError("lanes", rule, repr(lanes))
+        return int(array) if array.ndim == 0 else array.astype(np.int64)
+
+    def _beta(self, beta: float | None) -> float:
+        if beta is not None:
+            return check_beta(beta)
+        if isinstance(self.sampler, Prioritized):
+            chosen = self.sampler.beta
+            return check_beta(chosen(self._batches)) if callable(chosen) else chosen
+        return 0.0
+
+    def _not_enough(self, size: int, available: int) -> NotEnoughRows:
+        if available == 0:
+            return NotEnoughRows(
+                "memory",
+                "hold a complete window to be sampled",
+                f"{len(self)} steps and none complete",
+                "Append more: a step is complete once the next observation is known.",
+            )
+        return NotEnoughRows(
+            "size", f"be at most {available}, the rows that can be drawn without replacement", size, "Draw fewer."
+        )
+
+
+def _open_store(schema: Schema, lanes: int, span: int, *, bare: bool) -> _core.Store:
+    pitches, places = place(schema)
+    columns = [
+        (column.key, column.final_key, column.dtype.num, column.shape, panel, offset)
+        for column, (panel, offset) in zip(schema.columns, places, strict=True)
+    ]
+    try:
+        return _core.Store(lanes, span, bare, schema.loose, pitches, columns)
+    except MemoryError:
+        total = lanes * span * sum(pitches)
+        raise OptionError(
+            "capacity", "fit in memory", f"{lanes * span} rows of {sum(pitches)} bytes, {total / 2**30:.1f} GiB"
+        ) from None
+
+
+def _key(seed: int | None) -> tuple[int, int]:
+    if seed is not None:
+        seed = _check_whole("seed", seed, 0, 2**128)
+    first, second = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    return int(first), int(second)
+
+
+def _check_whole(name: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise OptionError(name, f"be a whole number from {low} to {high}", repr(value))
+    return int(value)
+
+
+def _check_lanes(lanes: int | None) -> int:
+    return 1 if lanes is None else _check_whole("lanes", lanes, 1, 2**31)
+
+
+def _check_capacity(capacity: Any, lanes: int, row_nbytes: int) -> int:
+    capacity = _check_whole("capacity", capacity, 2 * lanes, max(2 * lanes, _MOST_BYTES // row_nbytes))
+    if capacity % lanes:
+        below = capacity // lanes * lanes
+        raise OptionError(
+            "capacity", f"be a multiple of lanes ({lanes})", capacity, f"The nearest are {below} and {below + lanes}."
+        )
+    return int(capacity)
+
+
+def _check_stack(schema: Schema, stack: Mapping[str, int]) -> dict[str, int]:
+    observed = [column.key for column in schema if column.role == "observed"]
+    for name, frames in stack.items():
+        if not any(key == name or key.startswith(f"{name}/") for key in observed):
+            raise OptionError("stack", f"name observed fields ({', '.join(observed)})", repr(name))
+        _check_whole(f"stack[{name!r}]", frames, 1, 1 << 16)
+    if stack and schema.loose:
+        raise OptionError(
+            "stack", "be used with a schema without next fields", ", ".join(stack), "Let windows find what follows."
+        )
+    return dict(stack)

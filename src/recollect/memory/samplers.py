@@ -1,0 +1,122 @@
+"""Which rows make a batch, and with what probability. Samplers hold settings; the state lives in the memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, final
+
+from recollect.errors import OptionError
+
+__all__ = ["Linear", "Prioritized", "Recent", "Sampler", "SamplerSpec", "Shuffled", "Uniform"]
+
+SamplerSpec: TypeAlias = tuple[str, float, float, bool]
+
+
+class Sampler(Protocol):
+    """A rule for choosing rows."""
+
+    def spec(self) -> SamplerSpec:
+        """The rule as the core takes it: kind, alpha, eps, stratified."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every row with the same probability.
+
+    Args:
+        replace: Whether a row may appear twice in one batch.
+    """
+
+    replace: bool = True
+
+    def spec(self) -> SamplerSpec:
+        """The rule as the core takes it."""
+        return ("uniform" if self.replace else "distinct", 0.0, 0.0, False)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A number that goes from ``start`` to ``end`` in ``steps`` batches and stays there.
+
+    >>> beta = Linear(0.4, 1.0, steps=100)
+    >>> beta(0), beta(50), beta(1000)
+    (0.4, 0.7, 1.0)
+    """
+
+    start: float
+    end: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise OptionError("steps", "be at least 1", self.steps)
+
+    def __call__(self, step: int) -> float:
+        done = min(max(step / self.steps, 0.0), 1.0)
+        return self.start + (self.end - self.start) * done
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Prioritized:
+    """Rows in proportion to (|error| + eps)^alpha, as in prioritised experience replay (Schaul et al., 2016).
+
+    New rows enter with the largest priority so far. Weights are (N P)^-beta over the largest such weight in memory.
+
+    Args:
+        alpha: 0 draws uniformly, 1 in full proportion.
+        beta: 0 corrects nothing, 1 corrects fully; or a function of the number of batches drawn, such as ``Linear``.
+        stratified: Draw one row from each of equal parts of the total instead of independently.
+    """
+
+    alpha: float = 0.6
+    beta: float | Callable[[int], float] = 0.4
+    eps: float = 1e-6
+    stratified: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise OptionError("alpha", "be from 0 to 1", self.alpha)
+        if not (self.eps >= 0 and math.isfinite(self.eps)):
+            raise OptionError("eps", "be finite and at least 0", self.eps)
+        if not callable(self.beta):
+            check_beta(self.beta)
+
+    def spec(self) -> SamplerSpec:
+        """The rule as the core takes it."""
+        return ("prioritized", float(self.alpha), float(self.eps), self.stratified)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """Every row exactly once an epoch, in random order; the last batch of an epoch may be smaller.
+
+    Writing to the memory begins a new epoch. ``Memory.epoch`` iterates over one.
+    """
+
+    def spec(self) -> SamplerSpec:
+        """The rule as the core takes it."""
+        return ("shuffled", 0.0, 0.0, False)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The newest rows, as many from each lane as from the others, oldest first."""
+
+    def spec(self) -> SamplerSpec:
+        """The rule as the core takes it."""
+        return ("recent", 0.0, 0.0, False)
+
+
+def check_beta(beta: float) -> float:
+    """The exponent, if it is one."""
+    if not (beta >= 0 and math.isfinite(beta)):
+        raise OptionError("beta", "be finite and at least 0", beta)
+    return float(beta)

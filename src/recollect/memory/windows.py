@@ -1,0 +1,246 @@
+"""What a drawn row expands into. Windows hold settings; rows are read by the core."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, final
+
+import numpy as np
+
+from recollect.errors import OptionError
+from recollect.schema import Column, Schema
+
+__all__ = ["Episodes", "NStep", "OutputSpec", "Sequence", "Transition", "Window", "WindowSpec"]
+
+OutputSpec: TypeAlias = tuple[str, int, int, int, int, tuple[int, ...]]
+WindowSpec: TypeAlias = tuple[int, int, int, int, float, bool, bool, bool]
+
+
+class What(enum.IntEnum):
+    """What an output array holds; the numbers are the core's."""
+
+    FIRST = 0
+    NEXT = 1
+    LAST = 2
+    REWARD = 3
+    DISCOUNT = 4
+    TERMINATED = 5
+    TRUNCATED = 6
+    STEPS = 7
+    THROUGH = 8
+    NEXTS = 9
+    STARTS = 10
+    MASK = 11
+    LENGTHS = 12
+    WEIGHTS = 13
+    SERIALS = 14
+    LANES = 15
+
+
+class Window(Protocol):
+    """A way of reading rows."""
+
+    def spec(self) -> WindowSpec:
+        """The window as the core takes it: kind, length, burn_in, stride, gamma, across, packed, fixed."""
+        ...
+
+    def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+        """The arrays of a batch as the core takes them: key, what, field, stack, dtype number, shape of a value."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One step: fields ``[B, ...]``, ``next_...`` of observed fields, ``discount`` 0 if it terminated, else 1."""
+
+    def spec(self) -> WindowSpec:
+        """The window as the core takes it."""
+        return (0, 1, 0, 0, 1.0, False, False, False)
+
+    def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+        """The arrays of a batch as the core takes them."""
+        return _step_outputs(schema, stack)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NStep:
+    """Up to ``n`` steps of one episode: rewards summed with ``gamma``, ``next_...`` after the last of them.
+
+    ``discount`` is gamma to the number of steps taken, 0 if the episode terminated among them; a target is
+    ``reward + discount * value(next_obs)``.
+    """
+
+    n: int
+    gamma: float = 0.99
+
+    def __post_init__(self) -> None:
+        _check_count("n", self.n)
+        if not 0 <= self.gamma <= 1:
+            raise OptionError("gamma", "be from 0 to 1", self.gamma)
+
+    def spec(self) -> WindowSpec:
+        """The window as the core takes it."""
+        return (0, self.n, 0, 0, float(self.gamma), False, False, False)
+
+    def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+        """The arrays of a batch as the core takes them."""
+        return _step_outputs(schema, stack)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """``length`` consecutive steps, after up to ``burn_in`` earlier ones of the same episode that only warm up a state.
+
+    Fields come as ``[B, T, ...]`` with T = burn_in + length; observed fields have one more, ``[B, T + 1, ...]``: what
+    was seen after the last step. ``mask [B, T]`` is True for real steps that are not burn-in, ``lengths [B]`` counts
+    real steps, and what follows them is zero. A drawn row is the first that is not burn-in, so every step of an
+    episode is trained on equally often.
+
+    Args:
+        overlap: Steps that neighbouring sequences share; sequences then start only every ``length - overlap`` steps
+            of an episode. None: any row may start one.
+        across: Run on over episode ends. Observed fields then come as ``[B, T, ...]`` with ``next_...`` beside them,
+            and ``starts [B, T]`` says where a recurrent state has to be reset.
+        start_fields: Fields wanted at the first row only, ``[B, ...]``, such as a stored recurrent state.
+    """
+
+    length: int
+    burn_in: int = 0
+    overlap: int | None = None
+    across: bool = False
+    start_fields: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_count("length", self.length)
+        _check_count("burn_in", self.burn_in, least=0)
+        if self.overlap is not None and not 0 <= self.overlap < self.length:
+            raise OptionError("overlap", f"be from 0 to {self.length - 1}, below length", self.overlap)
+        if isinstance(self.start_fields, str):
+            object.__setattr__(self, "start_fields", (self.start_fields,))
+
+    def spec(self) -> WindowSpec:
+        """The window as the core takes it."""
+        stride = 0 if self.overlap is None else self.length - self.overlap
+        return (1, self.length, self.burn_in, stride, 1.0, self.across, False, False)
+
+    def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+        """The arrays of a batch as the core takes them."""
+        for name in self.start_fields:
+            if not any(_belongs(column.key, name) for column in schema):
+                known = ", ".join(column.key for column in schema)
+                raise OptionError("start_fields", f"name fields of the schema ({known})", repr(name))
+        return _span_outputs(schema, stack, across=self.across, start_fields=self.start_fields)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """Whole ended episodes that are still there from their first step, padded with zeros to ``[B, T, ...]``.
+
+    Observed fields have one more, ``[B, T + 1, ...]``. ``mask [B, T]`` is True for real steps, ``lengths [B]`` counts
+    them.
+
+    Args:
+        length: T. Longer episodes are cut off after it. None: the longest of the batch.
+        packed: Lay episodes one after the other, ``[sum of lengths, ...]``, without padding.
+    """
+
+    length: int | None = None
+    packed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.length is not None:
+            _check_count("length", self.length)
+
+    def spec(self) -> WindowSpec:
+        """The window as the core takes it."""
+        return (2, self.length or 0, 0, 0, 1.0, False, self.packed, self.length is not None)
+
+    def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+        """The arrays of a batch as the core takes them."""
+        return _span_outputs(schema, stack, across=False, start_fields=())
+
+
+def _check_count(name: str, value: int, least: int = 1) -> None:
+    most = 1 << 31
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise OptionError(name, f"be a whole number from {least} to {most}", repr(value))
+
+
+def _belongs(key: str, name: str) -> bool:
+    return key == name or key.startswith(f"{name}/")
+
+
+def _frames(column: Column, stack: Mapping[str, int]) -> int:
+    return next((frames for name, frames in stack.items() if _belongs(column.key, name)), 1)
+
+
+def _of_field(key: str, what: What, index: int, column: Column, frames: int) -> OutputSpec:
+    shape = (frames, *column.shape) if frames > 1 else column.shape
+    return (key, int(what), index, frames, column.dtype.num, shape)
+
+
+def _computed(key: str, what: What, dtype: Any) -> OutputSpec:
+    return (key, int(what), -1, 1, np.dtype(dtype).num, ())
+
+
+def _rows() -> list[OutputSpec]:
+    return [
+        _computed("weights", What.WEIGHTS, np.float32),
+        _computed("serials", What.SERIALS, np.int64),
+        _computed("lanes", What.LANES, np.int64),
+    ]
+
+
+def _step_outputs(schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+    outputs: list[OutputSpec] = []
+    for index, column in enumerate(schema):
+        frames = _frames(column, stack)
+        if column.role == "next":
+            outputs.append(_of_field(column.key, What.LAST, index, column, frames))
+            continue
+        what = What.REWARD if column.role == "reward" else What.FIRST
+        outputs.append(_of_field(column.key, what, index, column, frames))
+        if column.next_key is not None and not schema.loose:
+            outputs.append(_of_field(column.next_key, What.NEXT, index, column, frames))
+    outputs += [
+        _computed("terminated", What.TERMINATED, np.bool_),
+        _computed("truncated", What.TRUNCATED, np.bool_),
+        _computed("discount", What.DISCOUNT, np.float32),
+    ]
+    return outputs + _rows()
+
+
+def _span_outputs(
+    schema: Schema, stack: Mapping[str, int], *, across: bool, start_fields: tuple[str, ...]
+) -> list[OutputSpec]:
+    outputs: list[OutputSpec] = []
+    for index, column in enumerate(schema):
+        frames = _frames(column, stack)
+        if any(_belongs(column.key, name) for name in start_fields):
+            outputs.append(_of_field(column.key, What.FIRST, index, column, frames))
+            continue
+        through = column.next_key is not None and not schema.loose and not across
+        outputs.append(_of_field(column.key, What.THROUGH if through else What.STEPS, index, column, frames))
+        if column.next_key is not None and not schema.loose and across:
+            outputs.append(_of_field(column.next_key, What.NEXTS, index, column, frames))
+    outputs += [
+        _computed("terminated", What.TERMINATED, np.bool_),
+        _computed("truncated", What.TRUNCATED, np.bool_),
+        _computed("mask", What.MASK, np.bool_),
+        _computed("lengths", What.LENGTHS, np.int64),
+    ]
+    if across:
+        outputs.append(_computed("starts", What.STARTS, np.bool_))
+    return outputs + _rows()
+
+
+def rows_read(spec: WindowSpec, frames: int) -> int:
+    """Rows that a lane must have for the window ever to be complete."""
+    kind, length, burn_in, *_ = spec
+    return 2 if kind == 2 else length + burn_in + frames

@@ -1,0 +1,45 @@
+"""The only door from a batch to torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recollect.errors import MissingExtra
+from recollect.memory import Nest
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["to_torch"]
+
+
+def to_torch(
+    batch: dict[str, Any], device: str | torch.device | None = None, *, pin: bool = False, non_blocking: bool = False
+) -> Nest:
+    """The batch as tensors, nested alike. On the CPU they share the batch's memory; nothing is copied.
+
+    Other frameworks take the arrays themselves by DLPack: ``jax.dlpack.from_dlpack(batch.obs)``.
+
+    Args:
+        device: Where the tensors should be; None: the CPU.
+        pin: Copy into page-locked memory first, so that a copy to a GPU can overlap with work.
+        non_blocking: Do not wait for the copy to the device.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise MissingExtra("torch", "torch") from None
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, dict):
+            return Nest({key: convert(inner) for key, inner in value.items()})
+        if not isinstance(value, np.ndarray):
+            return value
+        tensor = torch.from_numpy(value)
+        if pin:
+            tensor = tensor.pin_memory()
+        return tensor if device is None else tensor.to(device, non_blocking=non_blocking)
+
+    return Nest({key: convert(value) for key, value in batch.items()})
