@@ -27,7 +27,7 @@ constexpr std::int64_t kWhole = -1;
 
 struct LaneAnchors {
   std::int64_t low = 0, high = 0;
-  std::int64_t head = -1, tail = -1;  // of the lane when this was worked out
+  std::int64_t head = -1, tail = -1, open = kNone;  // of the lane when this was worked out
   std::int64_t listed = 0;            // rows below this serial have been listed
   Ledger<std::int64_t> list;
 };
@@ -48,7 +48,8 @@ class Anchors {
     starts_.resize(lanes_.size());
     for (std::int64_t i = 0; i < timeline_.lanes(); ++i) {
       LaneAnchors& lane = lanes_[static_cast<std::size_t>(i)];
-      if (lane.head != timeline_.head(i) || lane.tail != timeline_.tail(i)) refresh(i, lane);
+      if (lane.head != timeline_.head(i) || lane.tail != timeline_.tail(i) || lane.open != timeline_.lane(i).open)
+        refresh(i, lane);
       starts_[static_cast<std::size_t>(i)] = width_;
       width_ += sparse() ? lane.list.size() : lane.high - lane.low;
       count_ += count(i, lane);
@@ -117,6 +118,7 @@ class Anchors {
     const std::int64_t head = timeline_.head(i), tail = timeline_.tail(i);
     lane.head = head;
     lane.tail = tail;
+    lane.open = index.open;
     std::int64_t whole = head;  // first step of the oldest episode that is still there from its start
     const std::int64_t k = index.closed.search([&](const Episode& episode) { return episode.start < tail; });
     if (k < index.closed.size())

@@ -79,7 +79,7 @@ class NamedReader {
     } else {
       throw std::invalid_argument("unknown sampler");
     }
-    reader_ = std::make_unique<Reader>(shelf_, spec, std::move(plan), std::move(made), kind == "distinct",
+    reader_ = std::make_unique<Reader>(shelf_, spec, std::move(plan), std::move(made), kind == "distinct" || kind == "recent",
                                        Philox(key0, key1));
   }
 

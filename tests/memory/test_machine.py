@@ -1,0 +1,262 @@
+"""The memory against the oracle: any window, any sampler, any order of calls."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+import recollect as rc
+from oracle import Oracle, padded
+
+EXAMPLES = int(os.environ.get("RECOLLECT_EXAMPLES", "200"))
+
+windows = st.one_of(
+    st.just(rc.Transition()),
+    st.builds(rc.NStep, st.integers(1, 4), st.sampled_from([1.0, 0.5])),
+    st.builds(
+        lambda length, burn, overlap, across: rc.Sequence(
+            length, burn, None if overlap is None else overlap % length, across
+        ),
+        st.integers(1, 4),
+        st.integers(0, 2),
+        st.one_of(st.none(), st.integers(0, 3)),
+        st.booleans(),
+    ),
+    st.builds(rc.Episodes, st.one_of(st.none(), st.integers(1, 6)), st.booleans()),
+)
+samplers = st.one_of(
+    st.builds(rc.Uniform, st.booleans()),
+    st.just(rc.Shuffled()),
+    st.just(rc.Recent()),
+    st.builds(rc.Prioritized, st.sampled_from([0.0, 0.6, 1.0]), st.just(0.5), st.just(0.01), st.booleans()),
+)
+
+
+class Machine(RuleBasedStateMachine):
+    """Drives a memory and its oracle with the same calls."""
+
+    @initialize(
+        lanes=st.integers(1, 3),
+        span=st.integers(10, 14),
+        window=windows,
+        sampler=samplers,
+        frames=st.sampled_from([1, 1, 2, 3]),
+        loose=st.sampled_from([False, False, False, True]),
+        wide=st.booleans(),
+    )
+    def start(self, lanes: int, span: int, window: Any, sampler: Any, frames: int, loose: bool, wide: bool) -> None:
+        self.width = lanes
+        self.window, self.sampler, self.loose = window, sampler, loose
+        self.stack = {"obs": frames} if frames > 1 and not loose else {}
+        fields: dict[str, Any] = {
+            "obs": rc.Field((2,)),
+            "state": rc.Field((), "float64"),
+            "action": rc.Field((), "uint8"),
+            # Wide enough for a panel of its own, or small enough for the packed row.
+            "memo": rc.Field((1100,) if wide else (3,), "uint8"),
+        }
+        if loose:
+            fields |= {"next_obs": rc.Field((2,)), "next_state": rc.Field((), "float64")}
+        self.memory = rc.Memory(
+            rc.Schema(**fields),
+            lanes * span,
+            lanes,
+            sampler=sampler,
+            window=window,
+            stack=self.stack,
+            seed=1,
+        )
+        self.oracle = Oracle(lanes, span, ["obs", "state"], loose)
+        self.count = 0
+        self.priorities: dict[tuple[int, int], float] = {}
+        self.largest = 1.0
+        self.batch: rc.Batch | None = None
+
+    def numbers(self, *shape: int) -> np.ndarray[Any, Any]:
+        size = int(np.prod(shape, dtype=int))
+        values = self.count + np.arange(size)
+        self.count += size
+        return values.reshape(shape)
+
+    def block(self, time: int, lanes: list[int], ends: list[int], with_finals: bool) -> dict[str, Any]:
+        """Random-looking steps [time, lanes] and the same steps told to the oracle."""
+        shape = (time, len(lanes))
+        codes = np.resize(np.asarray(ends or [0]), shape)
+        terminated, truncated = (codes & 1) != 0, (codes & 2) != 0
+        data: dict[str, Any] = {
+            "obs": self.numbers(*shape, 2).astype(np.float32),
+            "state": self.numbers(*shape).astype(np.float64),
+            "action": (self.numbers(*shape) % 256).astype(np.uint8),
+            "memo": np.resize(self.numbers(*shape, 3) % 251, (*shape, *self.memory.schema["memo"].shape)).astype(np.uint8),
+            "reward": self.numbers(*shape).astype(np.float32),
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+        finals = {"obs": self.numbers(*shape, 2).astype(np.float32), "state": self.numbers(*shape).astype(np.float64)}
+        if self.loose:
+            data |= {f"next_{key}": value for key, value in finals.items()}
+        for t in range(time):
+            for i, lane in enumerate(lanes):
+                row = {key: value[t, i] for key, value in data.items()}
+                given = with_finals or (truncated & ~terminated).any()
+                final = {key: value[t, i] for key, value in finals.items()} if given else None
+                self.oracle.append(lane, row, final)
+        if not self.loose and (with_finals or (truncated & ~terminated).any()):
+            data |= {f"final_{key}": value for key, value in finals.items()}
+        return data
+
+    @rule(ends=st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), min_size=1, max_size=5), finals=st.booleans())
+    def append_all(self, ends: list[int], finals: bool) -> None:
+        data = self.block(1, list(range(self.width)), ends, finals)
+        self.memory.append(**{key: value[0] for key, value in data.items()})
+
+    @rule(lane=st.integers(0, 2), ends=st.sampled_from([0, 0, 1, 2]), finals=st.booleans())
+    def append_one(self, lane: int, ends: int, finals: bool) -> None:
+        lane %= self.width
+        data = self.block(1, [lane], [ends], finals)
+        if finals:
+            self.memory.append(lanes=lane, **{key: value[0, 0] for key, value in data.items()})
+        else:
+            self.memory.append(lanes=[lane], **{key: value[0] for key, value in data.items()})
+
+    @rule(
+        time=st.integers(1, 30),
+        ends=st.lists(st.sampled_from([0, 0, 0, 0, 1, 2]), min_size=1, max_size=11),
+        finals=st.booleans(),
+        compact=st.booleans(),
+    )
+    def extend(self, time: int, ends: list[int], finals: bool, compact: bool) -> None:
+        data = self.block(time, list(range(self.width)), ends, finals)
+        ended = data["terminated"] | data["truncated"]
+        if compact:
+            data |= {key: value[ended] for key, value in data.items() if key.startswith("final_")}
+        self.memory.extend(**data)
+
+    @rule(lane=st.integers(0, 2))
+    def cut(self, lane: int) -> None:
+        lane %= self.width
+        self.memory.cut(lane)
+        self.oracle.cut(lane)
+
+    @rule()
+    def clear(self) -> None:
+        self.memory.clear()
+        self.oracle.clear()
+        self.largest = 1.0
+
+    @rule(size=st.integers(1, 12))
+    def sample(self, size: int) -> None:
+        anchors = self.anchors()
+        exact = isinstance(self.sampler, rc.Recent) or self.sampler == rc.Uniform(replace=False)
+        if len(anchors) < (size if exact else 1):
+            try:
+                self.memory.sample(size)
+            except rc.errors.NotEnoughRows:
+                return
+            raise AssertionError("sampled from too few rows")
+        batch = self.memory.sample(size)
+        rows = list(zip(batch.lanes.tolist(), batch.serials.tolist(), strict=True))
+        if not isinstance(self.sampler, rc.Shuffled):
+            assert len(rows) == size
+        if exact or isinstance(self.sampler, rc.Shuffled):
+            assert len(set(rows)) == len(rows)
+        if isinstance(self.sampler, rc.Recent):
+            self.check_recent(rows, anchors, size)
+        self.check(batch, rows)
+        if isinstance(self.sampler, rc.Prioritized):
+            self.check_weights(batch, rows, anchors)
+        else:
+            assert (batch.weights == 1).all()
+        self.batch = batch
+
+    @rule()
+    def read_all(self) -> None:
+        rows = sorted(self.anchors())
+        if rows:
+            self.check(self.memory.read([lane for lane, _ in rows], [serial for _, serial in rows]), rows)
+
+    @rule(scale=st.sampled_from([0.0, 0.1, 3.0]))
+    def reweigh(self, scale: float) -> None:
+        if self.batch is None or not isinstance(self.sampler, rc.Prioritized):
+            return
+        anchors = self.anchors()
+        self.follow(anchors)
+        errors = scale * (1 + np.arange(len(self.batch.serials))) * (-1) ** np.arange(len(self.batch.serials))
+        dropped = 0
+        for row, error in zip(zip(self.batch.lanes, self.batch.serials, strict=True), errors, strict=True):
+            key = (int(row[0]), int(row[1]))
+            if key in anchors:
+                self.priorities[key] = (abs(error) + self.sampler.eps) ** self.sampler.alpha
+                self.largest = max(self.largest, self.priorities[key])
+            else:
+                dropped += 1
+        assert self.memory.reweigh(self.batch, errors) == dropped
+
+    @invariant()
+    def counts(self) -> None:
+        assert len(self.memory) == len(self.oracle)
+        anchors = self.anchors()
+        assert self.memory.ready == len(anchors)
+        if isinstance(self.sampler, rc.Prioritized):
+            self.follow(anchors)
+            span = self.oracle.span
+            expected = np.zeros((self.width, span))
+            for (lane, serial), priority in self.priorities.items():
+                expected[lane, serial % span] = priority
+            np.testing.assert_allclose(self.memory.priorities, expected, rtol=1e-12)
+
+    @invariant()
+    def episodes(self) -> None:
+        found = self.memory.episodes
+        expected = []
+        for lane, here in enumerate(self.oracle.lanes):
+            for episode in here.episodes:
+                if episode.start + len(episode.steps) - 1 >= self.oracle.tail(lane):
+                    whole = episode.start >= self.oracle.tail(lane)
+                    expected.append((lane, episode.start, len(episode.steps), whole))
+        assert list(zip(*(found[k].tolist() for k in ("lane", "start", "length", "whole")), strict=True)) == expected
+
+    def anchors(self) -> dict[tuple[int, int], Any]:
+        return self.oracle.anchors(self.window, self.stack.get("obs", 1))
+
+    def follow(self, anchors: dict[tuple[int, int], Any]) -> None:
+        self.priorities = {row: self.priorities.get(row, self.largest) for row in anchors}
+
+    def check_recent(self, rows: list[Any], anchors: dict[Any, Any], size: int) -> None:
+        ages = {}
+        for lane in range(self.width):
+            for age, serial in enumerate(sorted((s for at, s in anchors if at == lane), reverse=True)):
+                ages[lane, serial] = age
+        assert max(ages[row] for row in rows) <= sorted(ages.values())[size - 1]
+
+    def check_weights(self, batch: rc.Batch, rows: list[Any], anchors: dict[Any, Any]) -> None:
+        self.follow(anchors)
+        least = min(self.priorities.values())
+        expected = [(least / self.priorities[row]) ** 0.5 for row in rows]
+        np.testing.assert_allclose(batch.weights, expected, rtol=1e-6)
+
+    def check(self, batch: rc.Batch, rows: list[Any]) -> None:
+        expected = [self.oracle.expand(row, self.window, self.stack) for row in rows]
+        extra = {"weights", "serials", "lanes"}
+        assert set(batch) - extra == set(expected[0])
+        packed = isinstance(self.window, rc.Episodes) and self.window.packed
+        for key in expected[0]:
+            parts = [one[key] for one in expected]
+            if key != "lengths" and not isinstance(self.window, (rc.Transition, rc.NStep)):
+                if packed:
+                    parts = [value for part in parts for value in part]
+                else:
+                    parts = [padded(part, batch[key].shape[1]) for part in parts]
+            np.testing.assert_allclose(batch[key], np.asarray(parts), rtol=1e-6, err_msg=key)
+
+
+def test_memory_equals_the_oracle() -> None:
+    """Any order of writes, reads and reweighings gives what a list of dicts gives."""
+    run_state_machine_as_test(
+        Machine, settings=settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)
+    )
