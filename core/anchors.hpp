@@ -13,7 +13,7 @@
 namespace recollect {
 
 struct Row {
-  std::int64_t lane, serial;
+  std::int64_t lane, serial, slot;
 };
 
 // What a window needs around its anchor.
@@ -27,6 +27,7 @@ constexpr std::int64_t kWhole = -1;
 
 struct LaneAnchors {
   std::int64_t low = 0, high = 0;
+  std::int64_t low_slot = 0;
   std::int64_t head = -1, tail = -1, open = kNone;  // of the lane when this was worked out
   std::int64_t listed = 0;            // rows below this serial have been listed
   Ledger<std::int64_t> list;
@@ -61,48 +62,72 @@ class Anchors {
   // How many places there are to draw from: the anchors and, in dense lanes, closing rows among them.
   std::int64_t width() const { return width_; }
 
-  // The row at a place in [0, width); false if a closing row stands there.
-  bool pick(std::int64_t place, Row& row) const {
+  // The row at a place in [0, width). In dense lanes it may be a closing row.
+  Row at(std::int64_t place) const {
     std::int64_t lane = 0;
-    if (lanes_.size() > 1) {
+    const auto lanes = static_cast<std::int64_t>(lanes_.size());
+    if (lanes <= kFewLanes) {  // without branches: which lane it is cannot be predicted
+      for (std::int64_t i = 1; i < lanes; ++i) lane += place >= starts_[static_cast<std::size_t>(i)];
+    } else {
       lane = std::upper_bound(starts_.begin(), starts_.end(), place) - starts_.begin() - 1;
-      place -= starts_[static_cast<std::size_t>(lane)];
     }
     const LaneAnchors& anchors = lanes_[static_cast<std::size_t>(lane)];
+    place -= starts_[static_cast<std::size_t>(lane)];
     if (sparse()) {
-      row = {lane, anchors.list[place]};
-      return true;
+      const std::int64_t serial = anchors.list[place];
+      return {lane, serial, timeline_.slot(lane, serial)};
     }
-    row = {lane, anchors.low + place};
-    return !(timeline_.flags(timeline_.slot(lane, row.serial)) & kClosing);
+    return {lane, anchors.low + place, wrapped(lane, anchors.low_slot + place)};
   }
+  // The anchor of a lane that lies in a slot.
+  Row in_slot(std::int64_t slot) const {
+    const std::int64_t lane = slot / timeline_.span();
+    const LaneAnchors& anchors = lanes_[static_cast<std::size_t>(lane)];
+    const std::int64_t ahead = slot - anchors.low_slot;
+    return {lane, anchors.low + (ahead >= 0 ? ahead : ahead + timeline_.span()), slot};
+  }
+  bool usable(const Row& row) const { return sparse() || !(timeline_.flags(row.slot) & kClosing); }
 
-  bool contains(const Row& row) const {
+  // Finds the slot of a row; false if the row lies outside its lane's interval.
+  bool locate(Row& row) const {
     if (row.lane < 0 || row.lane >= timeline_.lanes()) return false;
     const LaneAnchors& lane = lanes_[static_cast<std::size_t>(row.lane)];
-    if (sparse()) {
-      const std::int64_t at = lane.list.search([&](std::int64_t serial) { return serial < row.serial; });
-      return at < lane.list.size() && lane.list[at] == row.serial;
-    }
-    return row.serial >= lane.low && row.serial < lane.high &&
-           !(timeline_.flags(timeline_.slot(row.lane, row.serial)) & kClosing);
+    if (row.serial < lane.low || row.serial >= lane.high) return false;
+    row.slot = wrapped(row.lane, lane.low_slot + (row.serial - lane.low));
+    return true;
+  }
+  // Finds the slot of a row; false if it is no anchor.
+  bool contains(Row& row) const {
+    if (!locate(row)) return false;
+    if (!sparse()) return usable(row);
+    const auto& list = lanes_[static_cast<std::size_t>(row.lane)].list;
+    const std::int64_t at = list.search([&](std::int64_t serial) { return serial < row.serial; });
+    return at < list.size() && list[at] == row.serial;
   }
 
-  // Calls visit(serial) for the anchors of a lane from a serial on, in order.
+  // Calls visit(row) for the anchors of a lane from a serial on, in order.
   template <class Visit>
   void each(std::int64_t i, std::int64_t from, const Visit& visit) const {
     const LaneAnchors& lane = lanes_[static_cast<std::size_t>(i)];
     if (sparse()) {
       for (std::int64_t k = lane.list.search([&](std::int64_t serial) { return serial < from; });
            k < lane.list.size(); ++k)
-        visit(lane.list[k]);
+        visit(Row{i, lane.list[k], timeline_.slot(i, lane.list[k])});
       return;
     }
-    for (std::int64_t serial = std::max(from, lane.low); serial < lane.high; ++serial)
-      if (!(timeline_.flags(timeline_.slot(i, serial)) & kClosing)) visit(serial);
+    from = std::max(from, lane.low);
+    std::int64_t slot = timeline_.slot(i, from);
+    for (std::int64_t serial = from; serial < lane.high; ++serial, slot = wrapped(i, slot + 1))
+      if (!(timeline_.flags(slot) & kClosing)) visit(Row{i, serial, slot});
   }
 
  private:
+  static constexpr std::int64_t kFewLanes = 32;
+
+  std::int64_t wrapped(std::int64_t lane, std::int64_t slot) const {
+    return slot >= (lane + 1) * timeline_.span() ? slot - timeline_.span() : slot;
+  }
+
   std::int64_t count(std::int64_t i, const LaneAnchors& lane) const {
     if (sparse()) return lane.list.size();
     if (timeline_.loose()) return lane.high - lane.low;
@@ -128,6 +153,7 @@ class Anchors {
     lane.low = std::min(tail + reach_.behind, whole);
     lane.high = reach_.across > 0 ? across(i, index, head, tail) : within(index, head);
     lane.high = std::max(lane.high, lane.low);
+    lane.low_slot = timeline_.slot(i, lane.low);
     if (sparse()) {
       list(index, lane);
       lane.high = std::max(lane.low, lane.listed);

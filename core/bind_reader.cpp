@@ -96,7 +96,7 @@ class NamedReader {
 
   // The same for given rows; or the place of the first one that cannot be read.
   nb::object read(nb::handle lanes, nb::handle serials, std::int64_t threads) {
-    const std::vector<Row> rows = open_rows(lanes, serials);
+    std::vector<Row> rows = open_rows(lanes, serials);
     if (rows.empty()) throw std::invalid_argument("no rows given");
     Drawn drawn;
     {
@@ -106,14 +106,17 @@ class NamedReader {
     return hand_out(std::move(drawn));
   }
 
-  // How many of the rows were passed over because they can no longer be drawn.
+  // How many of the rows were passed over because they can no longer be drawn; -1 if the arrays are not as they should
+  // be or an error is not finite, and nothing was changed.
   std::int64_t reweigh(nb::handle lanes, nb::handle serials, nb::handle errors) {
-    const std::vector<Row> rows = open_rows(lanes, serials);
+    std::vector<Row> rows = open_rows(lanes, serials);
+    auto* given = reinterpret_cast<PyArrayObject*>(errors.ptr());
+    if (!PyArray_Check(errors.ptr()) || PyArray_NDIM(given) != 1 || type_of(given) == Type::kOther) return -1;
     nb::object values = as_array(errors, NPY_DOUBLE);
-    if (size_of(values) != static_cast<std::int64_t>(rows.size())) throw std::invalid_argument("sizes differ");
+    if (size_of(values) != static_cast<std::int64_t>(rows.size())) return -1;
     const double* data = data_of<double>(values);
     for (std::size_t i = 0; i < rows.size(); ++i)
-      if (!std::isfinite(data[i])) throw std::invalid_argument("priorities must be finite");
+      if (!std::isfinite(data[i])) return -1;
     nb::gil_scoped_release release;
     return reader_->locked([&](const Anchors& anchors, Sampler& sampler, Philox&) -> std::int64_t {
       return prioritized(sampler).reweigh(anchors, rows.data(), data, static_cast<std::int64_t>(rows.size()));
@@ -187,7 +190,8 @@ class NamedReader {
     nb::object a = as_array(lanes, NPY_INT64), b = as_array(serials, NPY_INT64);
     if (size_of(a) != size_of(b) || size_of(a) > kMostRows) throw std::invalid_argument("sizes differ");
     std::vector<Row> rows(static_cast<std::size_t>(size_of(a)));
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = {data_of<std::int64_t>(a)[i], data_of<std::int64_t>(b)[i]};
+    const auto *lane = data_of<std::int64_t>(a), *serial = data_of<std::int64_t>(b);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = {lane[i], serial[i], 0};
     return rows;
   }
 
@@ -287,9 +291,17 @@ void bind_reader(nb::module_& module) {
       .def("least", &SumTree::least)
       .def("count", &SumTree::count);
 
-  module.def("power", [](double x, double y) {
-    if (!(x > 0) || !std::isfinite(x) || !std::isfinite(y)) throw std::invalid_argument("power out of range");
-    return power(x, y);
+  module.def("powers", [](nb::handle x, double y) {
+    nb::object given = as_array(x, NPY_DOUBLE);
+    const npy_intp shape = size_of(given);
+    nb::object result = new_array(NPY_DOUBLE, 1, &shape);
+    for (std::int64_t i = 0; i < shape; ++i) {
+      const double value = data_of<double>(given)[i];
+      if (!std::isnormal(value) || value < 0 || !std::isfinite(y)) throw std::invalid_argument("power out of range");
+      data_of<double>(result)[i] = value;
+    }
+    powers(data_of<double>(result), y, shape);
+    return result;
   }, "x"_a, "y"_a);
   module.def("philox", [](std::uint64_t key0, std::uint64_t key1, std::uint64_t position, std::int64_t n) {
     if (n < 0 || n > kMostRows) throw std::invalid_argument("n out of range");

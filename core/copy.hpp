@@ -31,10 +31,15 @@ inline void copy_bytes(char* to, const char* from, std::int64_t n) {
   }
 }
 
-inline void prefetch(const char* at, std::int64_t bytes) {
+// Asks for the cache lines of a row; of a long one the first few, the processor finds the rest.
+inline void prefetch(const void* at, std::int64_t bytes) {
 #if defined(__GNUC__)
-  const std::int64_t most = bytes < 256 ? bytes : 256;
-  for (std::int64_t i = 0; i < most; i += 64) __builtin_prefetch(at + i);
+  const auto start = reinterpret_cast<std::uintptr_t>(at);
+  const std::uintptr_t end = start + static_cast<std::uintptr_t>(bytes < 256 ? bytes : 256);
+  for (std::uintptr_t line = start / 64 * 64; line < end; line += 64) {
+    __builtin_prefetch(reinterpret_cast<const void*>(line));
+    __asm__ volatile("");  // without it GCC finds that a function which only prefetches does nothing, and drops its calls
+  }
 #else
   (void)at;
   (void)bytes;

@@ -39,13 +39,7 @@ inline nanobind::object new_array(int typenum, int ndim, const npy_intp* shape, 
     Py_INCREF(owner);
     if (PyArray_SetBaseObject(typed, owner) < 0) throw nanobind::python_error();
   }
-  if (data != nullptr) {
-    PyArray_UpdateFlags(typed, NPY_ARRAY_UPDATE_ALL);
-    if (writable)
-      PyArray_ENABLEFLAGS(typed, NPY_ARRAY_WRITEABLE);
-    else
-      PyArray_CLEARFLAGS(typed, NPY_ARRAY_WRITEABLE);
-  }
+  if (!writable) PyArray_CLEARFLAGS(typed, NPY_ARRAY_WRITEABLE);
   return result;
 }
 

@@ -72,7 +72,7 @@ class Reader {
         std::lock_guard<std::mutex> drawing(mutex_);
         anchors_.update();
         for (std::int64_t i = 0; i < n && drawn.status == Drawn::Status::kOk; ++i) {
-          if (anchors_.contains(rows[i])) continue;
+          if (anchors_.contains(worker->rows[static_cast<std::size_t>(i)])) continue;
           drawn.status = Drawn::Status::kNoAnchor;
           drawn.available = i;
         }

@@ -26,19 +26,19 @@ class Sampler {
 };
 
 inline Row draw_one(const Anchors& anchors, Philox& random) {
-  Row row{};
   const auto width = static_cast<std::uint64_t>(anchors.width());
   // Closing rows are at most every other row, so this ends soon.
-  while (!anchors.pick(static_cast<std::int64_t>(random.below(width)), row)) {
+  for (;;) {
+    const Row row = anchors.at(static_cast<std::int64_t>(random.below(width)));
+    if (anchors.usable(row)) return row;
   }
-  return row;
 }
 
 inline std::vector<Row> all_anchors(const Anchors& anchors) {
   std::vector<Row> rows;
   rows.reserve(static_cast<std::size_t>(anchors.count()));
   for (std::int64_t lane = 0; lane < anchors.timeline().lanes(); ++lane)
-    anchors.each(lane, 0, [&](std::int64_t serial) { rows.push_back({lane, serial}); });
+    anchors.each(lane, 0, [&](const Row& row) { rows.push_back(row); });
   return rows;
 }
 
@@ -51,7 +51,15 @@ class UniformSampler final : public Sampler {
  public:
   std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double, Row* rows,
                     float* weights) override {
-    for (std::int64_t i = 0; i < n; ++i) rows[i] = draw_one(anchors, random);
+    // In two passes, so that the flags are on their way to the cache before the first is looked at.
+    const auto width = static_cast<std::uint64_t>(anchors.width());
+    const std::uint8_t* flags = anchors.timeline().flags();
+    for (std::int64_t i = 0; i < n; ++i) {
+      rows[i] = anchors.at(static_cast<std::int64_t>(random.below(width)));
+      prefetch(flags + rows[i].slot, 1);
+    }
+    for (std::int64_t i = 0; i < n; ++i)
+      if (!anchors.usable(rows[i])) rows[i] = draw_one(anchors, random);
     std::fill(weights, weights + n, 1.0f);
     return n;
   }
@@ -70,10 +78,9 @@ class DistinctSampler final : public Sampler {
       std::size_t size = 4;
       while (size < 4 * static_cast<std::size_t>(n)) size *= 2;
       taken_.assign(size, -1);
-      const std::int64_t span = anchors.timeline().span();
       for (std::int64_t i = 0; i < n;) {
         const Row row = draw_one(anchors, random);
-        const std::int64_t key = row.lane * span + row.serial % span;
+        const std::int64_t key = row.slot;
         std::size_t place = (static_cast<std::uint64_t>(key) * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
         while (taken_[place] != -1 && taken_[place] != key) place = (place + 1) & (size - 1);
         if (taken_[place] == key) continue;
@@ -104,7 +111,8 @@ class RecentSampler final : public Sampler {
     while (found < wanted) {
       for (std::int64_t lane = lanes; lane-- > 0 && found < wanted;) {
         std::int64_t serial;
-        if (back(anchors, lane, cursor[static_cast<std::size_t>(lane)], serial)) rows[found++] = {lane, serial};
+        if (back(anchors, lane, cursor[static_cast<std::size_t>(lane)], serial))
+          rows[found++] = {lane, serial, anchors.timeline().slot(lane, serial)};
       }
     }
     std::reverse(rows, rows + found);
@@ -180,29 +188,36 @@ class PrioritizedSampler final : public Sampler {
     }
     tree_.find(positions_.data(), leaves_.data(), n);
     const double least = tree_.least();
-    const Timeline& timeline = anchors.timeline();
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t leaf = leaves_[static_cast<std::size_t>(i)];
-      rows[i] = row_at(anchors, timeline, leaf);
+      rows[i] = anchors.in_slot(leaf);
       // (N P)^-beta over its largest value: N and the total cancel.
-      weights[i] = static_cast<float>(power(least / tree_.get(leaf), beta));
+      positions_[static_cast<std::size_t>(i)] = std::max(least / tree_.get(leaf), kSmallest);
     }
+    powers(positions_.data(), beta, n);
+    for (std::int64_t i = 0; i < n; ++i) weights[i] = static_cast<float>(positions_[static_cast<std::size_t>(i)]);
     return n;
   }
 
   // Takes new priorities; rows that can no longer be drawn are passed over. Returns how many those were.
-  std::int64_t reweigh(const Anchors& anchors, const Row* rows, const double* errors, std::int64_t n) {
+  std::int64_t reweigh(const Anchors& anchors, Row* rows, const double* errors, std::int64_t n) {
     follow(anchors);
     leaves_.clear();
     values_.clear();
     for (std::int64_t i = 0; i < n; ++i) {
-      if (!anchors.contains(rows[i])) continue;
-      const double raised = leaf_value(std::fabs(errors[i]) + eps_);
-      leaves_.push_back(anchors.timeline().slot(rows[i].lane, rows[i].serial));
-      values_.push_back(raised);
-      largest_ = std::max(largest_, raised);
+      if (!anchors.locate(rows[i])) rows[i].slot = -1;
+      else tree_.warm(rows[i].slot);
     }
+    // The tree holds the anchors and nothing else: what has no priority there is none.
+    for (std::int64_t i = 0; i < n; ++i)
+      if (rows[i].slot >= 0 && tree_.get(rows[i].slot) > 0)
+        put(rows[i].slot, within_bounds(std::fabs(errors[i]) + eps_));
     const auto kept = static_cast<std::int64_t>(leaves_.size());
+    powers(values_.data(), alpha_, kept);
+    for (double& value : values_) {
+      value = within_bounds(value);
+      largest_ = std::max(largest_, value);
+    }
     tree_.set(leaves_.data(), values_.data(), kept);
     return n - kept;
   }
@@ -220,7 +235,7 @@ class PrioritizedSampler final : public Sampler {
       const std::int64_t gone = std::min({lane.low, range.high, range.low + timeline.span()});
       for (std::int64_t serial = range.low; serial < gone; ++serial) put(timeline.slot(i, serial), 0.0);
       anchors.each(i, std::max(range.high, lane.low),
-                   [&](std::int64_t serial) { put(timeline.slot(i, serial), largest_); });
+                   [&](const Row& row) { put(row.slot, largest_); });
       range = {lane.low, std::max(range.high, lane.high)};
     }
     tree_.set(leaves_.data(), values_.data(), static_cast<std::int64_t>(leaves_.size()));
@@ -242,17 +257,7 @@ class PrioritizedSampler final : public Sampler {
   }
 
   // Bounded so that a sum over any memory stays finite and no row's chance rounds to nothing.
-  double leaf_value(double priority) const {
-    if (!(priority > 0)) return kSmallest;
-    return std::min(std::max(power(std::min(priority, kLargest), alpha_), kSmallest), kLargest);
-  }
-
-  static Row row_at(const Anchors& anchors, const Timeline& timeline, std::int64_t leaf) {
-    const std::int64_t span = timeline.span(), lane = leaf / span, slot = leaf % span;
-    const std::int64_t low = anchors.lane(lane).low;
-    const std::int64_t behind = low % span;
-    return {lane, low + (slot >= behind ? slot - behind : slot - behind + span)};
-  }
+  static double within_bounds(double priority) { return std::min(std::max(priority, kSmallest), kLargest); }
 
   static constexpr double kSmallest = 1e-150, kLargest = 1e150;
   double alpha_, eps_;

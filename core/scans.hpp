@@ -9,13 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace recollect {
+#include "clones.hpp"
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__) && !defined(RECOLLECT_SANITIZE)
-#define RECOLLECT_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define RECOLLECT_CLONES
-#endif
+namespace recollect {
 
 struct Episodes {
   std::int64_t time, width;

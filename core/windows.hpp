@@ -72,6 +72,7 @@ class Window {
     if (spec.length < 0 || spec.burn_in < 0 || spec.stride < 0 || spec.length > kMost || spec.burn_in > kMost)
       throw std::invalid_argument("window out of range");
     if (spec.kind != Kind::kEpisode && spec.length < 1) throw std::invalid_argument("window out of range");
+    for (std::int64_t p = 0; p < timeline.panels(); ++p) small_ = small_ && timeline.panel(p).pitch <= 1024;
   }
 
   Reach reach() const {
@@ -152,7 +153,7 @@ class Window {
     for (std::int64_t i = 0; i < size_; ++i) {
       Jump& jump = jumps_[static_cast<std::size_t>(i)];
       const std::int64_t lane = rows[i].lane;
-      std::int64_t at = timeline_.slot(lane, rows[i].serial);
+      std::int64_t at = rows[i].slot;
       jump.lane = lane;
       jump.serial = rows[i].serial;
       jump.first = at;
@@ -170,39 +171,74 @@ class Window {
     }
   }
 
+  // A field copied from one of a jump's rows.
+  struct Pull {
+    const Field* source;
+    const char* base;
+    std::int64_t pitch, item, stack;
+    std::int64_t Jump::*slot;
+    bool after;
+    char* to;
+  };
+
   void gather_steps(char* const* to) const {
+    std::vector<Pull> pulls;
     std::int64_t bytes = 0;
-    for (const Output& output : outputs_) bytes += output.item * size_;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      const Output& output = outputs_[k];
+      bytes += output.item * size_;
+      auto slot = &Jump::first;
+      if (output.what == What::kNext)
+        slot = &Jump::next;
+      else if (output.what == What::kLast)
+        slot = &Jump::last;
+      else if (output.what != What::kFirst && !(output.what == What::kReward && spec_.length == 1))
+        continue;
+      const Field& source = field(output);
+      const Panel& panel = timeline_.panel(source.panel);
+      pulls.push_back({&source, panel.base + source.offset, panel.pitch, output.item, output.stack, slot,
+                       output.what == What::kNext, to[k]});
+    }
     share(size_, bytes, threads_, [&](std::int64_t begin, std::int64_t end) {
-      // In small groups, so that what two outputs both read is still in cache for the second.
-      constexpr std::int64_t kGroup = 16;
-      for (std::int64_t from = begin; from < end; from += kGroup) {
-        const std::int64_t until = std::min(end, from + kGroup);
-        warm(until, std::min(end, until + kGroup));
-        for (std::size_t i = 0; i < outputs_.size(); ++i) step_output(outputs_[i], to[i], from, until);
+      const Jump* jumps = jumps_.data();
+      if (small_)
+        for (std::int64_t i = begin; i < std::min(end, begin + kAhead); ++i) warm(jumps[i]);
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (small_ && i + kAhead < end) warm(jumps[i + kAhead]);
+        for (const Pull& pull : pulls) {
+          const Jump& jump = jumps[i];
+          if (pull.stack > 1)
+            stacked(*pull.source, pull.stack, jump.lane, jump.serial + (pull.after ? jump.steps : 0),
+                    pull.to + i * pull.item);
+          else
+            copy_bytes(pull.to + i * pull.item, pull.base + jump.*pull.slot * pull.pitch, pull.item);
+        }
       }
+      for (std::size_t k = 0; k < outputs_.size(); ++k) compute(outputs_[k], to[k], begin, end);
     });
   }
 
-  void warm(std::int64_t from, std::int64_t until) const {
-    for (std::int64_t i = from; i < until; ++i) {
-      const Jump& jump = jumps_[static_cast<std::size_t>(i)];
-      for (std::int64_t p = 0; p < timeline_.panels(); ++p) {
-        const Panel& panel = timeline_.panel(p);
-        prefetch(panel.base + jump.first * panel.pitch, panel.pitch);
-        if (!timeline_.loose()) prefetch(panel.base + jump.next * panel.pitch, panel.pitch);
+  // Small rows wait for memory, not for the copying, so a few are asked for ahead of the one being read. More than
+  // about eight and the processor drops the requests (docs/decisions.md, "Prefetching").
+  static constexpr std::int64_t kAhead = 8;
+  void warm(const Jump& jump) const {
+    for (std::int64_t p = 0; p < timeline_.panels(); ++p) {
+      const Panel& panel = timeline_.panel(p);
+      if (!timeline_.loose() && jump.next == jump.first + 1) {
+        prefetch(panel.base + jump.first * panel.pitch, 2 * panel.pitch);
+        continue;
       }
+      prefetch(panel.base + jump.first * panel.pitch, panel.pitch);
+      if (!timeline_.loose()) prefetch(panel.base + jump.next * panel.pitch, panel.pitch);
     }
   }
 
-  void step_output(const Output& output, char* to, std::int64_t from, std::int64_t until) const {
+  // Outputs that are worked out rather than copied.
+  void compute(const Output& output, char* to, std::int64_t from, std::int64_t until) const {
     const Jump* jumps = jumps_.data();
     switch (output.what) {
-      case What::kFirst: return pull(output, to, from, until, &Jump::first, 0);
-      case What::kLast: return pull(output, to, from, until, &Jump::last, 0);
-      case What::kNext: return pull(output, to, from, until, &Jump::next, 1);
       case What::kReward:
-        if (spec_.length == 1) return pull(output, to, from, until, &Jump::first, 0);
+        if (spec_.length == 1) return;
         for (std::int64_t i = from; i < until; ++i) {
           if (output.wide)
             sum_rewards<double>(output, jumps[i], reinterpret_cast<double*>(to + i * output.item));
@@ -225,24 +261,6 @@ class Window {
         return;
       default: return;
     }
-  }
-
-  void pull(const Output& output, char* to, std::int64_t from, std::int64_t until, std::int64_t Jump::*which,
-            std::int64_t later) const {
-    const Field& source = field(output);
-    const Panel& panel = timeline_.panel(source.panel);
-    const char* base = panel.base + source.offset;
-    const std::int64_t item = output.item;
-    if (output.stack > 1) {
-      for (std::int64_t i = from; i < until; ++i) {
-        const Jump& jump = jumps_[static_cast<std::size_t>(i)];
-        const std::int64_t serial = jump.serial + (later != 0 ? jump.steps : 0);
-        stacked(source, output.stack, jump.lane, serial, to + i * item);
-      }
-      return;
-    }
-    for (std::int64_t i = from; i < until; ++i)
-      copy_bytes(to + i * item, base + jumps_[static_cast<std::size_t>(i)].*which * panel.pitch, item);
   }
 
   // The frames up to a row, the episode's first one repeated where it has no earlier.
@@ -409,6 +427,7 @@ class Window {
   const Timeline& timeline_;
   WindowSpec spec_;
   std::vector<Output> outputs_;
+  bool small_ = true;
   std::int64_t stack_ = 1, size_ = 0, steps_ = 0, threads_ = 1;
   std::vector<Jump> jumps_;
   std::vector<Run> runs_;

@@ -169,17 +169,12 @@ class Memory:
         """
         if not isinstance(self.sampler, Prioritized):
             raise OptionError("sampler", "be Prioritized to be reweighed", type(self.sampler).__name__)
-        values = np.asarray(errors.detach().cpu() if hasattr(errors, "detach") else errors)
         lanes, serials = np.asarray(batch["lanes"]), np.asarray(batch["serials"])
-        if values.shape != serials.shape or values.dtype.kind not in "fiu":
-            raise PriorityError("errors", f"be numbers of shape {list(serials.shape)}", f"{values.dtype}{list(values.shape)}")
-        values = values.astype(np.float64, copy=False)
-        bad = ~np.isfinite(values)
-        if bad.any():
-            row = int(bad.argmax())
-            where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
-            raise PriorityError("errors", "be finite", f"{values[row]} at {where}", "No priority was changed.")
-        dropped = self._reader.reweigh(lanes, serials, values)
+        if not isinstance(errors, np.ndarray):
+            errors = np.asarray(errors.detach().cpu() if hasattr(errors, "detach") else errors)
+        dropped = self._reader.reweigh(lanes, serials, errors)
+        if dropped < 0:
+            raise _bad_errors(errors, lanes, serials)
         self.dropped += dropped
         return dropped
 
@@ -331,6 +326,15 @@ def _open_store(schema: Schema, lanes: int, span: int, *, bare: bool) -> _core.S
         raise OptionError(
             "capacity", "fit in memory", f"{lanes * span} rows of {sum(pitches)} bytes, {total / 2**30:.1f} GiB"
         ) from None
+
+
+def _bad_errors(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> PriorityError:
+    if errors.shape != serials.shape or errors.dtype.kind not in "fiub":
+        got = f"{errors.dtype}{list(errors.shape)}"
+        return PriorityError("errors", f"be numbers of shape {list(serials.shape)}", got)
+    row = int((~np.isfinite(errors)).argmax())
+    where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
+    return PriorityError("errors", "be finite", f"{errors[row]} at {where}", "No priority was changed.")
 
 
 def _key(seed: int | None) -> tuple[int, int]:
