@@ -1,6 +1,7 @@
 #include <string>
 
 #include "numpy.hpp"
+#include "pool.hpp"
 #include "scans.hpp"
 
 namespace nb = nanobind;
@@ -9,6 +10,8 @@ using namespace nb::literals;
 namespace recollect {
 
 namespace {
+
+constexpr std::size_t kWorthPooling = 64 << 10;
 
 // Arrays of one shape [T, N] and one real type, opened together.
 class Block {
@@ -29,7 +32,16 @@ class Block {
   const std::uint8_t* flags(nb::handle object) const {
     return object.is_none() ? nullptr : static_cast<const std::uint8_t*>(open(object, NPY_BOOL));
   }
-  nb::object fresh() const { return new_array(PyArray_TYPE(first_), 2, PyArray_DIMS(first_)); }
+  // An array for results, on memory that earlier results have given back.
+  nb::object fresh() const {
+    static const std::shared_ptr<Pool> pool = std::make_shared<Pool>();
+    const std::size_t bytes = static_cast<std::size_t>(time() * width()) * (single() ? sizeof(float) : sizeof(double));
+    if (bytes < kWorthPooling) return new_array(PyArray_TYPE(first_), 2, PyArray_DIMS(first_));
+    auto lease = std::make_unique<Lease>(pool, bytes);
+    char* data = lease->data();
+    nb::object owner = nb::capsule(lease.release(), [](void* held) noexcept { delete static_cast<Lease*>(held); });
+    return new_array(PyArray_TYPE(first_), 2, PyArray_DIMS(first_), nullptr, data, owner.ptr());
+  }
   Episodes episodes(nb::handle terminated, nb::handle truncated, nb::handle mask) const {
     const std::uint8_t* ends = flags(terminated);
     if (ends == nullptr) throw std::invalid_argument("terminated is needed");

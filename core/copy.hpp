@@ -49,7 +49,7 @@ inline void prefetch(const void* at, std::int64_t bytes) {
 // Calls work(begin, end) over [0, n), on two threads where the bytes moved repay starting one.
 template <class Work>
 void share(std::int64_t n, std::int64_t bytes, std::int64_t threads, const Work& work) {
-  constexpr std::int64_t kWorthAThread = std::int64_t{1} << 20;
+  constexpr std::int64_t kWorthAThread = std::int64_t{8} << 20;
   if (threads < 2 || n < 2 || bytes < kWorthAThread) {
     work(std::int64_t{0}, n);
     return;

@@ -40,9 +40,10 @@ class Pool {
   }
 
  private:
-  // Sizes an eighth of a power of two apart, so that batches of nearly equal length share blocks.
+  // Sizes an eighth of a power of two apart, so that batches of nearly equal length share blocks; from a quarter of a
+  // huge page on, whole huge pages.
   static std::size_t rounded(std::size_t bytes) {
-    std::size_t unit = 4096;
+    std::size_t unit = bytes < kHugePage / 4 ? 4096 : kHugePage;
     while (unit * 16 < bytes) unit *= 2;
     return (bytes + unit - 1) / unit * unit;
   }

@@ -34,8 +34,9 @@ RECOLLECT_CLONES inline void gae_row(std::int64_t n, const Real* __restrict rewa
                                      Real* __restrict carry, Real* __restrict advantage, Real* __restrict returns) {
   const Real decay = gamma * lambda;
   for (std::int64_t i = 0; i < n; ++i) {
-    const Real alive = terminated[i] ? Real(0) : Real(1);
-    const Real onward = (terminated[i] | truncated[i]) ? Real(0) : Real(1);
+    // As arithmetic on 0 and 1: the compiler makes vectors of that, of a choice it does not.
+    const Real alive = Real(1) - static_cast<Real>(terminated[i]);
+    const Real onward = Real(1) - static_cast<Real>(terminated[i] | truncated[i]);
     const Real delta = reward[i] + gamma * (alive * next_value[i]) - value[i];
     const Real now = delta + decay * (onward * carry[i]);
     carry[i] = now;

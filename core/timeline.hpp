@@ -212,35 +212,48 @@ class Timeline {
   struct Write {
     std::int64_t slot, row;
   };
+  // Where a lane is being written.
+  struct Cursor {
+    std::int64_t slot, end;
+    bool first;
+  };
 
   void append_chunk(const Steps& steps, std::int64_t from, std::int64_t to, std::int64_t& ended) {
     rows_.clear();
     closings_.clear();
     repeats_.clear();
+    cursors_.clear();
     bool given = false;
     for (Source source : steps.finals) given = given || source != nullptr;
+    for (std::int64_t i = 0; i < steps.width; ++i) {
+      const std::int64_t lane = steps.lanes ? steps.lanes[i] : i;
+      cursors_.push_back({slot(lane, heads_[lane]), (lane + 1) * span_, begins(lane, heads_[lane])});
+    }
+    auto advance = [this](Cursor& cursor) {
+      const std::int64_t at = cursor.slot;
+      cursor.slot = at + 1 == cursor.end ? at + 1 - span_ : at + 1;
+      return at;
+    };
     for (std::int64_t t = from; t < to; ++t) {
       for (std::int64_t i = 0; i < steps.width; ++i) {
-        const std::int64_t lane = steps.lanes ? steps.lanes[i] : i, row = t * steps.width + i;
-        std::int64_t head = heads_[lane];
-        const bool terminated = steps.terminated[row] != 0, truncated = steps.truncated[row] != 0;
-        std::int64_t at = slot(lane, head);
-        const bool first = begins(lane, head);
-        flags_[at] = static_cast<std::uint8_t>((terminated ? kTerminated : 0) | (truncated ? kTruncated : 0) |
-                                               (first ? kFirst : 0));
+        const std::int64_t row = t * steps.width + i;
+        Cursor& cursor = cursors_[static_cast<std::size_t>(i)];
+        const auto ends = static_cast<std::uint8_t>((steps.terminated[row] ? kTerminated : 0) |
+                                                    (steps.truncated[row] ? kTruncated : 0));
+        const std::int64_t at = advance(cursor);
+        flags_[at] = static_cast<std::uint8_t>(ends | (cursor.first ? kFirst : 0));
+        cursor.first = ends != 0;
         rows_.push_back({at, row});
-        ++head;
-        if ((terminated || truncated) && !loose_) {
-          at = slot(lane, head);
-          flags_[at] = kClosing;
+        if (ends == 0) continue;
+        if (!loose_) {
+          const std::int64_t closing = advance(cursor);
+          flags_[closing] = kClosing;
           if (given)
-            closings_.push_back({at, steps.finals_compact ? ended : row});
+            closings_.push_back({closing, steps.finals_compact ? ended : row});
           else
-            repeats_.push_back({at, row});
-          ++head;
+            repeats_.push_back({closing, row});
         }
-        ended += terminated || truncated;
-        heads_[lane] = head;
+        ++ended;
       }
     }
     for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -254,7 +267,12 @@ class Timeline {
         blank(field, closings_);
       }
     }
-    for (std::int64_t i = 0; i < steps.width; ++i) sync(steps.lanes ? steps.lanes[i] : i);
+    for (std::int64_t i = 0; i < steps.width; ++i) {
+      const std::int64_t lane = steps.lanes ? steps.lanes[i] : i;
+      const std::int64_t written = cursors_[static_cast<std::size_t>(i)].slot - slot(lane, heads_[lane]);
+      heads_[lane] += written > 0 ? written : written + span_;
+      sync(lane);
+    }
   }
 
   bool begins(std::int64_t lane, std::int64_t head) const {
@@ -290,8 +308,10 @@ class Timeline {
   void sync(std::int64_t lane) {
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
     const std::int64_t head = heads_[lane];
+    std::int64_t at = slot(lane, index.seen);
     for (std::int64_t serial = index.seen; serial < head; ++serial) {
-      const std::uint8_t flags = flags_[slot(lane, serial)];
+      const std::uint8_t flags = flags_[at];
+      at = at + 1 == (lane + 1) * span_ ? at + 1 - span_ : at + 1;
       if (flags & kFirst) index.open = serial;
       if (flags & ends_) {
         index.closed.push({index.open, serial + (loose_ ? 1 : 0)});
@@ -314,6 +334,7 @@ class Timeline {
   std::vector<LaneIndex> index_;
   std::uint64_t version_ = 0;
   std::vector<Write> rows_, closings_, repeats_;
+  std::vector<Cursor> cursors_;
 };
 
 }  // namespace recollect

@@ -72,7 +72,7 @@ class Window {
     if (spec.length < 0 || spec.burn_in < 0 || spec.stride < 0 || spec.length > kMost || spec.burn_in > kMost)
       throw std::invalid_argument("window out of range");
     if (spec.kind != Kind::kEpisode && spec.length < 1) throw std::invalid_argument("window out of range");
-    for (std::int64_t p = 0; p < timeline.panels(); ++p) small_ = small_ && timeline.panel(p).pitch <= 1024;
+    for (std::int64_t p = 0; p < timeline.panels(); ++p) small_ = small_ && timeline.panel(p).pitch <= kSmallRow;
   }
 
   Reach reach() const {
@@ -125,6 +125,7 @@ class Window {
 
  private:
   static constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  static constexpr std::int64_t kSmallRow = 4096;
 
   const Field& field(const Output& output) const {
     return timeline_.fields()[static_cast<std::size_t>(output.field)];
@@ -338,12 +339,10 @@ class Window {
   std::int64_t split(std::int64_t lane, std::int64_t serial, std::int64_t wanted) {
     std::int64_t done = 0;
     while (done < wanted) {
-      std::int64_t steps = 0;
+      std::int64_t steps = 0, slot = timeline_.slot(lane, serial);
       bool ended = false;
-      while (done + steps < wanted && !ended) {
-        ended = (timeline_.flags(timeline_.slot(lane, serial + steps)) & kEnded) != 0;
-        ++steps;
-      }
+      for (; done + steps < wanted && !ended; ++steps, slot = wrapped(lane, slot + 1))
+        ended = (timeline_.flags(slot) & kEnded) != 0;
       runs_.push_back({lane, serial, done, steps});
       done += steps;
       serial += steps + (timeline_.loose() ? 0 : 1);
@@ -398,9 +397,11 @@ class Window {
   }
 
   void mark(const Run* runs, std::size_t count, Flag flag, char* to) const {
-    for (std::size_t k = 0; k < count; ++k)
-      for (std::int64_t t = 0; t < runs[k].steps; ++t)
-        to[runs[k].at + t] = (timeline_.flags(timeline_.slot(runs[k].lane, runs[k].serial + t)) & flag) != 0;
+    for (std::size_t k = 0; k < count; ++k) {
+      std::int64_t slot = timeline_.slot(runs[k].lane, runs[k].serial);
+      for (std::int64_t t = 0; t < runs[k].steps; ++t, slot = wrapped(runs[k].lane, slot + 1))
+        to[runs[k].at + t] = (timeline_.flags(slot) & flag) != 0;
+    }
   }
 
   void copy_run(const Output& output, std::int64_t lane, std::int64_t serial, std::int64_t rows, char* to) const {

@@ -8,7 +8,7 @@ __all__ = ["PACKED_AT_MOST", "place"]
 
 # Fields up to this many bytes lie together in one packed row; larger ones have an array of their own.
 # Measured: docs/decisions.md, "Packed rows".
-PACKED_AT_MOST = 1024
+PACKED_AT_MOST = 256
 
 
 def place(schema: Schema, packed_at_most: int = PACKED_AT_MOST) -> tuple[list[int], list[tuple[int, int]]]:

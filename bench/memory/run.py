@@ -1,0 +1,134 @@
+"""Runs the workloads over the peers and prints a table of microseconds a call.
+
+    python run.py [--quick] [--only w1 w7] [--peers numpy_plain floor] [--json results.json]
+
+Each workload runs in a process of its own, so that one workload's memory does not weigh on the next.
+Peers that return new arrays depend on whether glibc keeps freed megabytes, which by default hangs on
+what the process freed before, prefilling included; `--malloc fresh` gives every large array new pages
+and `--malloc reused` none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PEERS = (
+    "ours",
+    "numpy_plain",
+    "numpy_take",
+    "peer_cpprb",
+    "peer_torchrl",
+    "peer_tianshou",
+    "peer_sb3",
+    "peer_flashbax",
+    "floor",
+)
+
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "NPROC": "1",
+    "JAX_PLATFORMS": "cpu",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+
+MALLOC = {
+    "default": {},
+    "fresh": {"MALLOC_MMAP_THRESHOLD_": str(1 << 17), "MALLOC_TRIM_THRESHOLD_": str(1 << 17)},
+    "reused": {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
+}
+
+Results = dict[str, dict[str, dict[str, float]]]
+
+
+def variants(module: ModuleType, function: str) -> dict[str, Callable[[Any], Callable[[], Any]]]:
+    """A peer's ways to do a workload: `w1`, and `w1__name` where there is more than one."""
+    found = {}
+    for attribute in vars(module):
+        base, _, variant = attribute.partition("__")
+        if base == function:
+            label = f"{module.NAME} ({variant})" if variant else module.NAME
+            found[label] = getattr(module, attribute)
+    return found
+
+
+def measure(name: str, peers: list[str], quick: bool, rounds: int) -> dict[str, dict[str, float]]:
+    """Prefills every peer that supports the workload and times them interleaved."""
+    from timing import interleave
+    from workloads import workloads
+
+    spec = workloads(quick)[name]
+    calls: dict[str, Callable[[], Any]] = {}
+    for peer in peers:
+        try:
+            module = importlib.import_module(peer)
+            for label, build in variants(module, spec.function).items():
+                calls[label] = build(spec)
+        except Exception:
+            print(f"{peer} failed at {name}:", file=sys.stderr)
+            traceback.print_exc()
+    return {label: asdict(timing) for label, timing in interleave(calls, rounds).items()}
+
+
+def table(results: Results, key: str) -> str:
+    """A Markdown table with a workload a row and a peer a column."""
+    labels = list(dict.fromkeys(label for row in results.values() for label in row))
+    lines = ["| work | " + " | ".join(labels) + " |", "|---" * (len(labels) + 1) + "|"]
+    for name, row in results.items():
+        cells = [f"{row[label][key]:,.1f}" if label in row else "-" for label in labels]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Parses the options, runs one process a workload and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the capacity, few rounds")
+    parser.add_argument("--only", nargs="*", help="names of workloads")
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), help="names of modules")
+    parser.add_argument("--rounds", type=int, help="rounds of about 20 ms a callable")
+    parser.add_argument("--malloc", choices=MALLOC, default="default", help="how glibc treats large arrays")
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    rounds = options.rounds or (5 if options.quick else 25)
+    if options.child:
+        print(json.dumps(measure(options.child, options.peers, options.quick, rounds)))
+        return
+
+    from workloads import workloads
+
+    results: Results = {}
+    for name in options.only or workloads(options.quick):
+        command = [sys.executable, __file__, "--child", name, "--rounds", str(rounds), "--peers", *options.peers]
+        child = subprocess.run(
+            command + ["--quick"] * options.quick,
+            env=ONE_THREAD | MALLOC[options.malloc] | os.environ,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        if child.returncode:
+            print(f"{name} failed with {child.returncode}", file=sys.stderr)
+            continue
+        results[name] = json.loads(child.stdout.splitlines()[-1])
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1))
+    for key in ("wall_median", "wall_best", "cpu_median", "cpu_best"):
+        print(f"\n{key} (microseconds a call)\n\n{table(results, key)}")
+
+
+if __name__ == "__main__":
+    main()
