@@ -31,6 +31,28 @@ inline void copy_bytes(char* to, const char* from, std::int64_t n) {
   }
 }
 
+template <int N>
+inline void copy_fixed_rows(char* to, const char* from, std::int64_t pitch, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) copy_fixed<N>(to + i * N, from + i * pitch);
+}
+
+// n values of some bytes each, `pitch` bytes apart, laid side by side.
+inline void copy_rows(char* to, const char* from, std::int64_t pitch, std::int64_t bytes, std::int64_t n) {
+  if (pitch == bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(n * bytes));
+    return;
+  }
+  switch (bytes) {
+    case 1: return copy_fixed_rows<1>(to, from, pitch, n);
+    case 4: return copy_fixed_rows<4>(to, from, pitch, n);
+    case 8: return copy_fixed_rows<8>(to, from, pitch, n);
+    case 16: return copy_fixed_rows<16>(to, from, pitch, n);
+    case 32: return copy_fixed_rows<32>(to, from, pitch, n);
+    default:
+      for (std::int64_t i = 0; i < n; ++i) copy_bytes(to + i * bytes, from + i * pitch, bytes);
+  }
+}
+
 // Asks for the cache lines of a row; of a long one the first few, the processor finds the rest.
 inline void prefetch(const void* at, std::int64_t bytes) {
 #if defined(__GNUC__)

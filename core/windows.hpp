@@ -397,10 +397,22 @@ class Window {
   }
 
   void mark(const Run* runs, std::size_t count, Flag flag, char* to) const {
-    for (std::size_t k = 0; k < count; ++k) {
-      std::int64_t slot = timeline_.slot(runs[k].lane, runs[k].serial);
-      for (std::int64_t t = 0; t < runs[k].steps; ++t, slot = wrapped(runs[k].lane, slot + 1))
-        to[runs[k].at + t] = (timeline_.flags(slot) & flag) != 0;
+    for (std::size_t k = 0; k < count; ++k)
+      stretches(runs[k].lane, runs[k].serial, runs[k].steps, [&](std::int64_t slot, std::int64_t n, std::int64_t done) {
+        const std::uint8_t* from = timeline_.flags() + slot;
+        char* out = to + runs[k].at + done;
+        for (std::int64_t t = 0; t < n; ++t) out[t] = (from[t] & flag) != 0;
+      });
+  }
+
+  // Calls visit(slot, rows, rows before it) for the stretches of slots that hold rows of a lane: one, or two at its end.
+  template <class Visit>
+  void stretches(std::int64_t lane, std::int64_t serial, std::int64_t rows, const Visit& visit) const {
+    for (std::int64_t done = 0; done < rows;) {
+      const std::int64_t at = (serial + done) % timeline_.span();
+      const std::int64_t some = std::min(rows - done, timeline_.span() - at);
+      visit(lane * timeline_.span() + at, some, done);
+      done += some;
     }
   }
 
@@ -410,19 +422,10 @@ class Window {
       for (std::int64_t t = 0; t < rows; ++t) stacked(source, output.stack, lane, serial + t, to + t * output.item);
       return;
     }
-    const Panel& panel = timeline_.panel(source.panel);
-    while (rows > 0) {
-      const std::int64_t at = serial % timeline_.span(), some = std::min(rows, timeline_.span() - at);
-      const char* from = timeline_.at(source, lane * timeline_.span() + at);
-      if (panel.pitch == source.bytes) {
-        std::memcpy(to, from, static_cast<std::size_t>(some * source.bytes));
-      } else {
-        for (std::int64_t t = 0; t < some; ++t) copy_bytes(to + t * source.bytes, from + t * panel.pitch, source.bytes);
-      }
-      to += some * source.bytes;
-      serial += some;
-      rows -= some;
-    }
+    const std::int64_t pitch = timeline_.panel(source.panel).pitch;
+    stretches(lane, serial, rows, [&](std::int64_t slot, std::int64_t n, std::int64_t done) {
+      copy_rows(to + done * source.bytes, timeline_.at(source, slot), pitch, source.bytes, n);
+    });
   }
 
   const Timeline& timeline_;
