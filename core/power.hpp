@@ -54,6 +54,7 @@ inline double one(double x, double y) {
 
 // x[i] = x[i]^y. Relative error below 1e-13; x must be a normal positive number.
 RECOLLECT_CLONES inline void powers(double* x, double y, std::int64_t n) {
+  if (y == 1.0) return;
   for (std::int64_t i = 0; i < n; ++i) x[i] = power_detail::one(x[i], y);
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import hypothesis.strategies as st
@@ -12,8 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import recollect as rc
 from oracle import Oracle, padded
-
-EXAMPLES = int(os.environ.get("RECOLLECT_EXAMPLES", "200"))
 
 windows = st.one_of(
     st.just(rc.Transition()),
@@ -257,6 +254,4 @@ class Machine(RuleBasedStateMachine):
 
 def test_memory_equals_the_oracle() -> None:
     """Any order of writes, reads and reweighings gives what a list of dicts gives."""
-    run_state_machine_as_test(
-        Machine, settings=settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)
-    )
+    run_state_machine_as_test(Machine, settings=settings(stateful_step_count=25))

@@ -174,7 +174,7 @@ class Memory:
             errors = np.asarray(errors.detach().cpu() if hasattr(errors, "detach") else errors)
         dropped = self._reader.reweigh(lanes, serials, errors)
         if dropped < 0:
-            raise _bad_errors(errors, lanes, serials)
+            dropped = self._reader.reweigh(lanes, serials, _finite(errors, lanes, serials))
         self.dropped += dropped
         return dropped
 
@@ -328,13 +328,17 @@ def _open_store(schema: Schema, lanes: int, span: int, *, bare: bool) -> _core.S
         ) from None
 
 
-def _bad_errors(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> PriorityError:
-    if errors.shape != serials.shape or errors.dtype.kind not in "fiub":
-        got = f"{errors.dtype}{list(errors.shape)}"
-        return PriorityError("errors", f"be numbers of shape {list(serials.shape)}", got)
-    row = int((~np.isfinite(errors)).argmax())
-    where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
-    return PriorityError("errors", "be finite", f"{errors[row]} at {where}", "No priority was changed.")
+def _finite(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> np.ndarray[Any, Any]:
+    """Errors as float64, if they are numbers, finite and as many as the rows."""
+    if errors.shape != serials.shape or serials.ndim != 1 or errors.dtype.kind not in "fiub":
+        rule = f"be numbers of shape {list(serials.shape)}"
+        raise PriorityError("errors", rule, f"{errors.dtype}{list(errors.shape)}")
+    bad = ~np.isfinite(errors)
+    if bad.any():
+        row = int(bad.argmax())
+        where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
+        raise PriorityError("errors", "be finite", f"{errors[row]} at {where}", "No priority was changed.")
+    return errors.astype(np.float64)
 
 
 def _key(seed: int | None) -> tuple[int, int]:

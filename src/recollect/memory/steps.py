@@ -114,7 +114,7 @@ def _value(
     if broken is not None:
         problems.append(Problem(name, broken[0], broken[1], broken[2]))
         return None
-    return np.ascontiguousarray(array, dtype=column.dtype)
+    return np.asarray(array, dtype=column.dtype, order="C")
 
 
 def _misfit(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> tuple[str, str, str] | None:

@@ -1,0 +1,102 @@
+# make demo | test | check | test-slow | bench | sanitize | clean. Each sets up what it needs on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+BUILD := scikit-build-core nanobind numpy cmake ninja
+
+CORE := CMakeLists.txt $(wildcard core/*)
+DEPS := $(VENV)/.deps
+READY := $(VENV)/.ready
+BENCH_VENV := .venv-bench
+BENCH_READY := $(BENCH_VENV)/.ready
+SANITIZE_VENV := .venv-sanitize
+SANITIZE_READY := $(SANITIZE_VENV)/.ready
+
+.PHONY: help setup demo test check test-slow bench bench-quick sanitize stub clean
+
+help:
+	@echo "make demo       train a DQN on CartPole from a memory of a million rows (a few minutes)"
+	@echo "make test       all checks and tests (minutes)"
+	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
+	@echo "make test-slow  the long tests: thousands of examples of the state machine"
+	@echo "make bench      measure against other libraries, write docs/bench (QUICK=1: two minutes)"
+	@echo "make sanitize   the tests of the core under the address and undefined-behaviour sanitisers"
+	@echo "make stub       write src/recollect/_core.pyi again from the compiled core"
+	@echo "make clean      remove everything that was built or installed here"
+
+setup: $(READY)
+
+$(DEPS): pyproject.toml constraints.txt
+	@echo "--- setting up $(VENV) (once, a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) pip
+	@$(PIP) $(BUILD) torch gymnasium matplotlib rich hypothesis import-linter mypy pre-commit pytest ruff scipy
+	@touch $@
+
+$(READY): $(DEPS) $(CORE)
+	@echo "--- building the core"
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@echo "--- make demo: a prioritised n-step DQN on CartPole"
+	@$(BIN)/python examples/cartpole.py --folder runs/demo
+
+check: $(READY)
+	@echo "--- ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "--- mypy"
+	@$(BIN)/mypy
+	@echo "--- import-linter"
+	@$(BIN)/lint-imports
+	@echo "--- snippets in the docs"
+	@$(BIN)/pytest tests/test_docs.py
+
+test: check
+	@echo "--- tests"
+	@$(BIN)/pytest tests
+
+test-slow: $(READY)
+	@echo "--- slow tests (about ten minutes)"
+	@$(BIN)/pytest tests --hypothesis-profile=slow
+
+$(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recollect/*/*.py)
+	@echo "--- setting up $(BENCH_VENV) with the peers"
+	@$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip $(BUILD) torch
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r bench/peers.txt
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt flashbax \
+		|| echo "flashbax does not install here and is left out"
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps .
+	@touch $@
+
+bench: $(BENCH_READY)
+	@echo "--- measuring (interleaved, medians)"
+	@$(BENCH_VENV)/bin/python bench/memory/run.py --report docs/bench $(if $(QUICK),--quick)
+
+bench-quick:
+	@$(MAKE) bench QUICK=1
+
+$(SANITIZE_READY): $(DEPS) $(CORE)
+	@echo "--- building the core with sanitisers"
+	@$(PYTHON) -m venv $(SANITIZE_VENV)
+	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		pip $(BUILD) pytest hypothesis scipy
+	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+		--config-settings=cmake.define.RECOLLECT_SANITIZE=ON --config-settings=build-dir=build/sanitize .
+	@touch $@
+
+sanitize: $(SANITIZE_READY)
+	@echo "--- tests of the core under sanitisers"
+	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(SANITIZE_VENV)/bin/python -m pytest tests/core tests/memory tests/schema -p no:cacheprovider
+
+stub: $(READY)
+	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
+
+clean:
+	@rm -rf $(VENV) $(BENCH_VENV) $(SANITIZE_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,248 @@
+"""Frequencies by chi-square with a fixed seed; a false alarm once in 10,000."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import recollect as rc
+from recollect.errors import NotEnoughRows, OptionError, PriorityError
+
+ALARM = 1e-4
+
+
+def filled(episodes: list[list[int]], *, span: int = 64, **options: Any) -> rc.Memory:
+    """Lanes with ended episodes of given lengths; obs counts steps over all lanes."""
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), span * len(episodes), len(episodes), seed=5, **options)
+    count = 0
+    for lane, lengths in enumerate(episodes):
+        for length in lengths:
+            for t in range(length):
+                memory.append(
+                    lanes=lane, obs=count, reward=1.0, terminated=t == length - 1, truncated=False, final_obs=-1
+                )
+                count += 1
+    return memory
+
+
+def counts(memory: rc.Memory, draws: int, size: int = 100, **options: Any) -> Any:
+    found = [memory.sample(size, **options).obs.reshape(size, -1)[:, 0] for _ in range(draws // size)]
+    return np.bincount(np.concatenate(found).astype(int))
+
+
+UNEVEN = [[1, 1, 1, 9], [30], [2, 5]]
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_uniform_over_rows_of_uneven_lanes(replace: bool) -> None:
+    """Closing rows, short episodes and lanes of different lengths do not matter."""
+    memory = filled(UNEVEN, sampler=rc.Uniform(replace=replace))
+    size = 100 if replace else 20
+    found = counts(memory, 100_000, size)
+    assert len(found) == memory.ready == 49
+    # Without replacement counts vary less than independent draws would, so the test is only stricter.
+    assert stats.chisquare(found).pvalue > ALARM
+
+
+def test_uniform_over_episodes() -> None:
+    memory = filled(UNEVEN, window=rc.Episodes())
+    found = counts(memory, 100_000)
+    assert np.count_nonzero(found) == memory.ready == 7
+    assert stats.chisquare(found[found > 0]).pvalue > ALARM
+
+
+def test_uniform_over_the_grid_of_overlapping_sequences() -> None:
+    memory = filled(UNEVEN, window=rc.Sequence(4, overlap=1))
+    found = counts(memory, 100_000)
+    assert np.count_nonzero(found) == memory.ready == 3 + 3 + 10 + 1 + 2
+    assert stats.chisquare(found[found > 0]).pvalue > ALARM
+
+
+@pytest.mark.parametrize("stratified", [True, False])
+@pytest.mark.parametrize("window", [rc.Transition(), rc.Episodes()])
+def test_prioritized_in_proportion(stratified: bool, window: Any) -> None:
+    memory = filled(UNEVEN, window=window, sampler=rc.Prioritized(0.7, 0.5, eps=0.0, stratified=stratified))
+    batch = memory.sample(4 * memory.ready)
+    errors = 1.0 + batch.serials % 5 + batch.lanes
+    memory.reweigh(batch, errors)
+    chances = np.zeros(49)
+    everything = memory.priorities
+    total = everything.sum()
+    for lane, serial in zip(*np.nonzero(everything), strict=True):
+        row = memory.read([lane], [serial])
+        chances[int(row.obs.ravel()[0])] = everything[lane, serial] / total
+    found = np.pad(seen := counts(memory, 100_000), (0, 49 - len(seen)))
+    assert found[chances == 0].sum() == 0
+    assert stats.chisquare(found[chances > 0], chances[chances > 0] * found.sum()).pvalue > ALARM
+
+
+def test_weights_of_the_seed_example() -> None:
+    """Priorities 1, 2, 4, 8 at beta .5: 1, .707, .5, .354 over the largest."""
+    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=0.5, eps=0.0))
+    memory.reweigh({"lanes": [0, 0, 0, 0], "serials": [0, 1, 2, 3]}, [1.0, 2.0, 4.0, 8.0])
+    batch = memory.sample(400)
+    by_row = dict(zip(batch.obs.astype(int).tolist(), batch.weights.tolist(), strict=True))
+    assert [round(by_row[row], 3) for row in range(4)] == [1.0, 0.707, 0.5, 0.354]
+    halves = memory.sample(400, beta=1.0)
+    assert min(halves.weights) == pytest.approx(0.125)
+
+
+def test_beta_may_follow_a_schedule() -> None:
+    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=rc.Linear(0.0, 1.0, steps=2), eps=0.0))
+    memory.reweigh({"lanes": [0] * 4, "serials": [0, 1, 2, 3]}, [1.0, 4.0, 4.0, 4.0])
+    least = [min(memory.sample(100).weights) for _ in range(4)]
+    assert least == pytest.approx([1.0, 0.5, 0.25, 0.25])
+
+
+def test_new_rows_enter_with_the_largest_priority_so_far() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 8, sampler=rc.Prioritized(1.0, eps=0.0), seed=0)
+    row = {"obs": 0.0, "reward": 0.0, "terminated": True, "truncated": False}
+    memory.append(**row)
+    assert memory.priorities.sum() == 1
+    memory.reweigh({"lanes": [0], "serials": [0]}, [5.0])
+    memory.reweigh({"lanes": [0], "serials": [0]}, [3.0])
+    memory.append(**row)
+    assert memory.priorities[0].tolist() == [3, 0, 5, 0, 0, 0, 0, 0]
+
+
+def test_the_last_of_equal_rows_wins() -> None:
+    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=0.0))
+    assert memory.reweigh({"lanes": [0, 0, 0], "serials": [0, 0, 0]}, [9.0, 4.0, 2.0]) == 0
+    assert memory.priorities[0, 0] == 2
+
+
+def test_priorities_of_overwritten_rows_are_dropped_and_counted() -> None:
+    memory = filled([[9]], span=12, sampler=rc.Prioritized(1.0, eps=0.0))
+    batch = memory.sample(64)
+    for _ in range(4):
+        memory.append(lanes=0, obs=0, reward=0.0, terminated=True, truncated=False)
+    gone = int((batch.serials < 18 - 12).sum())
+    before = memory.priorities.copy()
+    assert memory.reweigh(batch, np.full(64, 7.0)) == gone == memory.dropped
+    changed = np.flatnonzero(before[0] != memory.priorities[0])
+    assert set(changed) <= {serial % 12 for serial in range(6, 9)}
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        ([1.0, np.nan], "errors must be finite, got nan at row 1 (lane 0, serial 1). No priority was changed."),
+        ([np.inf, 1.0], "errors must be finite, got inf at row 0 (lane 0, serial 0). No priority was changed."),
+        ([1.0], "errors must be numbers of shape [2], got float64[1]"),
+        ([[1.0], [2.0]], "errors must be numbers of shape [2], got float64[2, 1]"),
+        (["a", "b"], "errors must be numbers of shape [2], got <U1[2]"),
+    ],
+)
+def test_bad_priorities_change_nothing(errors: Any, message: str) -> None:
+    memory = filled([[4]], sampler=rc.Prioritized())
+    before = memory.priorities.copy()
+    with pytest.raises(PriorityError) as caught:
+        memory.reweigh({"lanes": [0, 0], "serials": [0, 1]}, errors)
+    assert str(caught.value) == message
+    np.testing.assert_array_equal(memory.priorities, before)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
+def test_priorities_of_any_number_type(dtype: str) -> None:
+    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=0.0))
+    memory.reweigh({"lanes": [0, 0], "serials": [0, 1]}, np.ones(2, dtype))
+    assert memory.priorities.sum() == 2
+
+
+def test_only_prioritized_memories_are_reweighed() -> None:
+    memory = filled([[4]])
+    for use in (lambda: memory.reweigh(memory.sample(2), [1.0, 1.0]), lambda: memory.priorities):
+        with pytest.raises(OptionError, match=r"^sampler must be Prioritized to .*, got Uniform$"):
+            use()
+
+
+def test_an_epoch_has_every_row_once() -> None:
+    memory = filled(UNEVEN, sampler=rc.Shuffled())
+    orders = []
+    for _ in range(2):
+        batches = [batch.obs.astype(int) for batch in memory.epoch(8)]
+        assert [len(batch) for batch in batches] == [8] * 6 + [1]
+        orders.append(np.concatenate(batches).tolist())
+        assert sorted(orders[-1]) == list(range(49))
+    assert orders[0] != orders[1]
+    with pytest.raises(OptionError, match=r"^sampler must be Shuffled for epochs, got Uniform$"):
+        next(filled([[3]]).epoch(2))
+
+
+def test_shuffles_are_fair() -> None:
+    """Each of the 24 orders of four rows equally often."""
+    memory = filled([[4]], sampler=rc.Shuffled())
+    orders: dict[tuple[int, ...], int] = {}
+    for _ in range(12_000):
+        order = tuple(memory.sample(4).obs.astype(int).tolist())
+        orders[order] = orders.get(order, 0) + 1
+    assert len(orders) == 24
+    assert stats.chisquare(list(orders.values())).pvalue > ALARM
+
+
+def test_recent_rows_oldest_first() -> None:
+    memory = filled([[3], [3]], sampler=rc.Recent())
+    assert memory.sample(4).obs.astype(int).tolist() == [1, 4, 2, 5]
+
+
+def test_same_seed_same_batches() -> None:
+    one, two = (filled(UNEVEN, sampler=rc.Prioritized()) for _ in range(2))
+    for _ in range(5):
+        np.testing.assert_array_equal(one.sample(32).serials, two.sample(32).serials)
+    state = one.random_state
+    later = one.sample(32)
+    one.random_state = state
+    np.testing.assert_array_equal(one.sample(32).serials, later.serials)
+
+
+def test_draws_are_the_same_on_every_platform() -> None:
+    memory = filled(UNEVEN)
+    assert memory.sample(12).obs.astype(int).tolist() == [43, 45, 19, 6, 26, 27, 12, 40, 34, 43, 8, 5]
+
+
+def test_nothing_to_draw() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 8, seed=0)
+    with pytest.raises(NotEnoughRows) as caught:
+        memory.sample(1)
+    assert str(caught.value) == (
+        "memory must hold a complete window to be sampled, got 0 steps and none complete. "
+        "Append more: a step is complete once the next observation is known."
+    )
+    memory.append(obs=1, reward=0.0, terminated=False, truncated=False)
+    with pytest.raises(NotEnoughRows, match="got 1 steps and none complete"):
+        memory.sample(1)
+
+
+@pytest.mark.parametrize("sampler", [rc.Uniform(replace=False), rc.Recent()])
+def test_too_few_to_draw_without_replacement(sampler: Any) -> None:
+    memory = filled([[4]], sampler=sampler)
+    memory.sample(4)
+    before = memory.random_state
+    with pytest.raises(NotEnoughRows) as caught:
+        memory.sample(5)
+    assert str(caught.value) == (
+        "size must be at most 4, the rows that can be drawn without replacement, got 5. Draw fewer."
+    )
+    assert memory.random_state == before
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rc.Prioritized(alpha=-0.1), "alpha must be from 0 to 1, got -0.1"),
+        (lambda: rc.Prioritized(beta=-1.0), "beta must be finite and at least 0, got -1.0"),
+        (lambda: rc.Prioritized(eps=float("nan")), "eps must be finite and at least 0, got nan"),
+        (lambda: rc.Linear(0.0, 1.0, steps=0), "steps must be at least 1, got 0"),
+        (lambda: filled([[2]]).sample(2, beta=float("inf")), "beta must be finite and at least 0, got inf"),
+        (lambda: filled([[2]]).sample(0), "size must be a whole number from 1 to 2147483647, got 0"),
+        (lambda: filled([[2]]).sample(2.5), "size must be a whole number from 1 to 2147483647, got 2.5"),
+        (lambda: filled([[2]]).sample(True), "size must be a whole number from 1 to 2147483647, got True"),
+    ],
+)
+def test_bad_settings(make: Any, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        make()
+    assert str(caught.value) == message

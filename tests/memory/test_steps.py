@@ -1,0 +1,201 @@
+"""Steps that fit in other clothes are stored; those that do not are refused whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import recollect as rc
+from recollect.errors import OptionError, StepError
+
+
+def memory(lanes: int | None = 2, **fields: Any) -> rc.Memory:
+    chosen = fields or {"obs": rc.Field((2,)), "action": rc.Field((), "uint8")}
+    return rc.Memory(rc.Schema(**chosen), 16, lanes, seed=0)
+
+
+def step(**changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "obs": np.zeros((2, 2), np.float32),
+        "action": np.zeros(2, np.uint8),
+        "reward": np.zeros(2, np.float32),
+        "terminated": np.zeros(2, bool),
+        "truncated": np.zeros(2, bool),
+    }
+    return {key: value for key, value in (values | changes).items() if value is not ...}
+
+
+def refused(target: rc.Memory, call: str = "append", **values: Any) -> StepError:
+    before = (len(target), [target[c.key].tobytes() for c in target.schema], target.random_state)
+    with pytest.raises(StepError) as caught:
+        getattr(target, call)(**values)
+    assert (len(target), [target[c.key].tobytes() for c in target.schema], target.random_state) == before
+    return caught.value
+
+
+NOTHING = " (nothing was stored)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"obs": np.zeros((2, 3))}, "obs must have shape [2, 2], got [2, 3]"),
+        ({"obs": np.zeros(2)}, "obs must have shape [2, 2], got [2]. Every lane needs a value of its own."),
+        ({"reward": 1.0}, "reward must have shape [2], got []. Every lane needs a value of its own."),
+        ({"action": ...}, "action must be given, got nothing"),
+        ({"terminated": ...}, "terminated must be given, got nothing"),
+        (
+            {"velocity": np.zeros(2)},
+            "velocity must be one of obs, action, reward, terminated, truncated, got an extra value. "
+            "Leave it out or add it to the schema.",
+        ),
+        (
+            {"action": np.array([0.5, 1.0])},
+            "action must be whole numbers (uint8), got float64. Scale and round it yourself, or store it as float32.",
+        ),
+        ({"action": np.array([0, 256])}, "action must fit uint8 (0 to 255), got 256. Give the field a wider dtype."),
+        ({"action": np.array([-1, 3])}, "action must fit uint8 (0 to 255), got -1. Give the field a wider dtype."),
+        ({"obs": np.full((2, 2), 1e300)}, "obs must fit float32, got 1e+300. Give the field a wider dtype."),
+        (
+            {"obs": np.full((2, 2), 16777217)},
+            "obs must fit float32 exactly (up to 16777216), got 16777217. Give the field a wider dtype.",
+        ),
+        ({"terminated": np.zeros(2)}, "terminated must be boolean (bool), got float64. Compare it: value > 0."),
+        ({"obs": "north"}, "obs must be float32 numbers of shape [2, 2], got 'north'"),
+        ({"obs": [[1.0], [1.0, 2.0]]}, "obs must be float32 numbers of shape [2, 2], got [[1.0], [1.0, 2.0]]"),
+        (
+            {"truncated": np.array([True, False])},
+            "final_obs must be given for truncated steps, got none although 1 lanes were truncated. "
+            "Pass what was really seen after the last step as final_obs.",
+        ),
+        (
+            {"truncated": np.array([True, False]), "final_obs": [None, np.zeros(2)]},
+            "final_obs[0] must be given for a truncated step, got None. Pass what was really seen after the last step.",
+        ),
+        (
+            {"terminated": np.array([True, False]), "final_obs": np.zeros((3, 2))},
+            "final_obs must have shape [2, 2], got [3, 2]",
+        ),
+    ],
+)
+def test_a_wrong_step_is_refused_whole(changes: dict[str, Any], message: str) -> None:
+    target = memory()
+    target.append(**step())
+    assert str(refused(target, **step(**changes))) == message + NOTHING
+
+
+def test_all_problems_are_named_at_once() -> None:
+    error = refused(memory(), **step(obs=np.zeros((2, 3)), action=..., speed=1))
+    assert str(error) == (
+        "the step has 3 problems; nothing was stored:\n"
+        "- speed must be one of obs, action, reward, terminated, truncated, got an extra value. "
+        "Leave it out or add it to the schema.\n"
+        "- action must be given, got nothing\n"
+        "- obs must have shape [2, 2], got [2, 3]"
+    )
+    assert [problem.name for problem in error.problems] == ["speed", "action", "obs"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"obs": np.zeros((2, 2), np.float64)},
+        {"obs": np.zeros((2, 2), np.int32)},
+        {"obs": np.zeros((2, 4), np.float32)[:, ::2]},
+        {"obs": np.zeros((2, 2), ">f4")},
+        {"obs": [[0, 0], [0.0, 0.0]]},
+        {"action": np.zeros(2, np.int64)},
+        {"action": [0, 0]},
+        {"terminated": [False, False]},
+        {"terminated": np.zeros(2, np.int64)},
+        {"final_obs": None},
+        {"truncated": np.array([True, False]), "final_obs": [np.zeros(2), None]},
+        {"truncated": np.array([True, False]), "final_obs": np.array([np.zeros(2), None], dtype=object)},
+        {"terminated": np.array([True, True])},
+    ],
+)
+def test_what_fits_is_stored(changes: dict[str, Any]) -> None:
+    target = memory()
+    target.append(**step(**changes))
+    assert len(target) == 2
+
+
+def test_one_environment_needs_no_lane_axis() -> None:
+    target = memory(None)
+    for t in range(3):
+        target.append(obs=[t, t], action=t, reward=1.0, terminated=t == 2, truncated=False)
+    np.testing.assert_array_equal(target["obs"][:, 0], [0, 1, 2, 2])
+    target.append(obs=(9, 9), action=np.int64(1), reward=np.float64(2), terminated=np.bool_(True), truncated=False)
+    assert len(target) == 4
+
+
+def test_one_lane_of_many() -> None:
+    target = memory()
+    target.append(lanes=1, obs=[1, 2], action=3, reward=0.5, terminated=False, truncated=False)
+    target.append(lanes=np.int64(1), obs=[3, 4], action=3, reward=0.5, terminated=False, truncated=False)
+    batch = target.sample(1)
+    assert (batch.lanes[0], batch.serials[0], batch.next_obs[0].tolist()) == (1, 0, [3.0, 4.0])
+
+
+@pytest.mark.parametrize("lanes", [2, -1, [0, 0], [0, 2], [0.5], "all", [[0]]])
+def test_unknown_lanes_are_refused(lanes: Any) -> None:
+    target = memory()
+    with pytest.raises(OptionError) as caught:
+        target.append(lanes=lanes, **step())
+    assert str(caught.value) == f"lanes must be distinct whole numbers from 0 to 1, got {lanes!r}"
+    assert len(target) == 0
+
+
+def test_final_observations_may_be_objects_of_nested_spaces() -> None:
+    """As Gymnasium's vector environments give them."""
+    fields = {"a": rc.Field((2,)), "b": (rc.Field(), rc.Field((), "uint8"))}
+    target = memory(2, obs=fields)
+    entry = {"a": np.array([5.0, 6.0]), "b": (7.0, 8)}
+    finals = np.empty(2, dtype=object)
+    finals[1] = entry
+    target.append(
+        obs={"a": np.zeros((2, 2)), "b": (np.zeros(2), np.zeros(2, np.int64))},
+        reward=np.zeros(2),
+        terminated=np.array([False, False]),
+        truncated=np.array([False, True]),
+        final_obs=finals,
+    )
+    batch = target.sample(1)
+    assert batch.next_obs.a[0].tolist() == [5.0, 6.0]
+    assert (batch.next_obs.b["0"][0], batch.next_obs.b["1"][0]) == (7.0, 8)
+
+
+def test_groups_bring_their_finals_inside() -> None:
+    target = memory(None, prey=rc.Group(obs=rc.Field((1,))), hunter=rc.Group(obs=rc.Field((2,)), reward=rc.Field((2,))))
+    target.append(
+        prey={"obs": [1.0], "final_obs": [2.0]},
+        hunter={"obs": [3.0, 4.0], "final_obs": [5.0, 6.0], "reward": [1.0, 2.0]},
+        terminated=False,
+        truncated=True,
+    )
+    batch = target.sample(1)
+    assert batch.prey.next_obs.tolist() == [[2.0]]
+    assert batch.hunter.next_obs.tolist() == [[5.0, 6.0]]
+    assert batch.hunter.reward.tolist() == [[1.0, 2.0]]
+    error = refused(target, prey={"obs": [1.0]}, hunter={"obs": [0, 0], "tail": 1}, terminated=False, truncated=False)
+    assert [problem.name for problem in error.problems] == ["hunter/tail", "hunter/reward"]
+
+
+def test_a_block_is_refused_whole() -> None:
+    target = memory()
+    block = {key: np.stack([value] * 3) for key, value in step().items()}
+    assert str(refused(target, "extend", **(block | {"obs": np.zeros((3, 2))}))).startswith(
+        "obs must have shape [3, 2, 2], got [3, 2]"
+    )
+    target.extend(**block)
+    assert len(target) == 6
+
+
+def test_images_as_floats_are_refused_with_the_remedy() -> None:
+    target = memory(None, obs=rc.Field((4, 4), "uint8"))
+    error = refused(target, obs=np.full((4, 4), 0.5), reward=0.0, terminated=False, truncated=False)
+    assert str(error) == (
+        "obs must be whole numbers (uint8), got float64. Scale and round it yourself, or store it as float32." + NOTHING
+    )
