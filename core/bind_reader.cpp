@@ -243,10 +243,13 @@ void bind_reader(nb::module_& module) {
   nb::class_<NamedReader>(module, "Reader")
       .def(nb::init<const Store&, const nb::list&, const nb::tuple&, const nb::tuple&, std::uint64_t, std::uint64_t>(),
            "store"_a, "outputs"_a, "window"_a, "sampler"_a, "key0"_a, "key1"_a)
-      .def("sample", &NamedReader::sample, "size"_a, "beta"_a, "threads"_a)
-      .def("read", &NamedReader::read, "lanes"_a, "serials"_a, "threads"_a)
+      .def("sample", &NamedReader::sample, "size"_a, "beta"_a, "threads"_a,
+           nb::sig("def sample(self, size: int, beta: float, threads: int) -> dict[str, typing.Any] | int"))
+      .def("read", &NamedReader::read, "lanes"_a, "serials"_a, "threads"_a,
+           nb::sig("def read(self, lanes: object, serials: object, threads: int) -> dict[str, typing.Any] | int"))
       .def("reweigh", &NamedReader::reweigh, "lanes"_a, "serials"_a, "errors"_a)
-      .def("priorities", &NamedReader::priorities)
+      .def("priorities", &NamedReader::priorities,
+           nb::sig("def priorities(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("ready", &NamedReader::ready)
       .def("remaining", &NamedReader::remaining)
       .def("forget", &NamedReader::forget)
@@ -286,7 +289,7 @@ void bind_reader(nb::module_& module) {
              tree.find(at.data(), data_of<std::int64_t>(leaves), size_of(a));
              return leaves;
            },
-           "positions"_a)
+           "positions"_a, nb::sig("def find(self, positions: object) -> numpy.typing.NDArray[typing.Any]"))
       .def("total", &SumTree::total)
       .def("least", &SumTree::least)
       .def("count", &SumTree::count);
@@ -302,7 +305,7 @@ void bind_reader(nb::module_& module) {
     }
     powers(data_of<double>(result), y, shape);
     return result;
-  }, "x"_a, "y"_a);
+  }, "x"_a, "y"_a, nb::sig("def powers(x: object, y: float) -> numpy.typing.NDArray[typing.Any]"));
   module.def("philox", [](std::uint64_t key0, std::uint64_t key1, std::uint64_t position, std::int64_t n) {
     if (n < 0 || n > kMostRows) throw std::invalid_argument("n out of range");
     Philox random(key0, key1, position);
@@ -310,7 +313,8 @@ void bind_reader(nb::module_& module) {
     nb::object array = new_array(NPY_UINT64, 1, &shape);
     for (std::int64_t i = 0; i < n; ++i) data_of<std::uint64_t>(array)[i] = random.next();
     return array;
-  }, "key0"_a, "key1"_a, "position"_a, "n"_a);
+  }, "key0"_a, "key1"_a, "position"_a, "n"_a,
+     nb::sig("def philox(key0: int, key1: int, position: int, n: int) -> numpy.typing.NDArray[typing.Any]"));
 }
 
 }  // namespace recollect

@@ -90,7 +90,9 @@ void bind_scans(nb::module_& module) {
         return nb::make_tuple(advantage, returns);
       },
       "reward"_a, "value"_a, "next_value"_a, "terminated"_a, "truncated"_a.none(), "mask"_a.none(), "gamma"_a,
-      "lam"_a);
+      "lam"_a,
+      nb::sig("def gae(reward: object, value: object, next_value: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float) "
+              "-> tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"));
   module.def(
       "td_lambda",
       [](nb::handle reward, nb::handle next_value, nb::handle terminated, nb::handle truncated, nb::handle mask,
@@ -107,7 +109,9 @@ void bind_scans(nb::module_& module) {
         });
         return returns;
       },
-      "reward"_a, "next_value"_a.none(), "terminated"_a, "truncated"_a.none(), "mask"_a.none(), "gamma"_a, "lam"_a);
+      "reward"_a, "next_value"_a.none(), "terminated"_a, "truncated"_a.none(), "mask"_a.none(), "gamma"_a, "lam"_a,
+      nb::sig("def td_lambda(reward: object, next_value: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float) "
+              "-> numpy.typing.NDArray[typing.Any]"));
   module.def(
       "n_step",
       [](nb::handle reward, nb::handle next_value, nb::handle terminated, nb::handle truncated, nb::handle mask,
@@ -125,7 +129,9 @@ void bind_scans(nb::module_& module) {
         });
         return returns;
       },
-      "reward"_a, "next_value"_a, "terminated"_a, "truncated"_a.none(), "mask"_a.none(), "n"_a, "gamma"_a);
+      "reward"_a, "next_value"_a, "terminated"_a, "truncated"_a.none(), "mask"_a.none(), "n"_a, "gamma"_a,
+      nb::sig("def n_step(reward: object, next_value: object, terminated: object, truncated: object, mask: object, n: int, gamma: float) "
+              "-> numpy.typing.NDArray[typing.Any]"));
   module.def(
       "vtrace",
       [](nb::handle reward, nb::handle value, nb::handle next_value, nb::handle ratio, nb::handle terminated,
@@ -146,7 +152,9 @@ void bind_scans(nb::module_& module) {
         return nb::make_tuple(target, advantage);
       },
       "reward"_a, "value"_a, "next_value"_a, "ratio"_a, "terminated"_a, "truncated"_a.none(), "mask"_a.none(),
-      "gamma"_a, "lam"_a, "rho_bar"_a, "c_bar"_a);
+      "gamma"_a, "lam"_a, "rho_bar"_a, "c_bar"_a,
+      nb::sig("def vtrace(reward: object, value: object, next_value: object, ratio: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float, rho_bar: float, c_bar: float) "
+              "-> tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"));
   module.def(
       "retrace",
       [](nb::handle reward, nb::handle q, nb::handle next_value, nb::handle ratio, nb::handle terminated,
@@ -166,7 +174,9 @@ void bind_scans(nb::module_& module) {
         return target;
       },
       "reward"_a, "q"_a, "next_value"_a, "ratio"_a, "terminated"_a, "truncated"_a.none(), "mask"_a.none(), "gamma"_a,
-      "lam"_a);
+      "lam"_a,
+      nb::sig("def retrace(reward: object, q: object, next_value: object, ratio: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float) "
+              "-> numpy.typing.NDArray[typing.Any]"));
 }
 
 }  // namespace recollect

@@ -255,7 +255,8 @@ void bind_store(nb::module_& module) {
                tails.push_back(store.timeline().tail(lane));
              }
              return nb::make_tuple(numbers(tails), numbers(heads));
-           })
+           },
+           nb::sig("def heads(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
       .def("episodes",
            [](const Store& store) {
              std::vector<std::int64_t> lanes, ids, starts, ends, flags;
@@ -281,7 +282,8 @@ void bind_store(nb::module_& module) {
                flags.push_back(0);
              }
              return nb::make_tuple(numbers(lanes), numbers(ids), numbers(starts), numbers(ends), numbers(flags));
-           })
+           },
+           nb::sig("def episodes(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
       .def(
           "view",
           [](nb::handle_t<Store> self, std::int64_t index) {
@@ -302,12 +304,7 @@ void bind_store(nb::module_& module) {
             return new_array(column.typenum, static_cast<int>(shape.size()), shape.data(), strides.data(),
                              line.at(field, 0), self.ptr(), false);
           },
-          "index"_a)
-      .def("flags", [](nb::handle_t<Store> self) {
-        const Timeline& line = nb::cast<Store&>(self).timeline();
-        const npy_intp shape[2] = {line.lanes(), line.span()}, strides[2] = {line.span(), 1};
-        return new_array(NPY_UINT8, 2, shape, strides, const_cast<std::uint8_t*>(line.flags()), self.ptr(), false);
-      });
+          "index"_a, nb::sig("def view(self, index: int) -> numpy.typing.NDArray[typing.Any]"));
 }
 
 }  // namespace recollect

@@ -101,14 +101,14 @@ class Learner:
         error = goal - taken
         loss = (tensors.weights * nn.functional.smooth_l1_loss(taken, goal, reduction="none")).mean()
         self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(self.online.parameters(), 10.0)
         self.optimiser.step()
         memory.reweigh(batch, error)
         with torch.no_grad():
             for slow, fast in zip(self.target.parameters(), self.online.parameters(), strict=True):
                 slow.lerp_(fast, self.config.soft_update)
-        return loss.item()
+        return float(loss.detach())
 
 
 def evaluate(learner: Learner, episodes: int = 16, seed: int = 10_000) -> float:
@@ -147,7 +147,9 @@ def draw(folder: Path, curve: list[tuple[int, float]], memory: rc.Memory, goal: 
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     axes.plot(*zip(*curve, strict=True), marker="o", color="#2a6f97")
     axes.axhline(goal, color="#999999", linestyle="--", linewidth=1, label=f"goal {goal:g}")
-    axes.set(xlabel="environment steps while learning", ylabel="return of the greedy policy", title="DQN on CartPole-v1")
+    axes.set(
+        xlabel="environment steps while learning", ylabel="return of the greedy policy", title="DQN on CartPole-v1"
+    )
     axes.set_ylim(0, 520)
     axes.legend(loc="lower right")
     figure.savefig(folder / "curve.png", dpi=120)
@@ -187,7 +189,9 @@ def main() -> None:
         schema,
         config.capacity,
         config.lanes,
-        sampler=rc.Prioritized(alpha=0.6, beta=rc.Linear(0.4, 1.0, config.steps // config.update_every // config.lanes)),
+        sampler=rc.Prioritized(
+            alpha=0.6, beta=rc.Linear(0.4, 1.0, config.steps // config.update_every // config.lanes)
+        ),
         window=rc.NStep(config.n, config.gamma),
         seed=config.seed,
     )

@@ -140,9 +140,7 @@ class Oracle:
     def expand(self, anchor: Anchor, window: Any, frames: dict[str, int]) -> dict[str, Any]:
         """What the window must give for one anchor, without padding."""
         lane, serial = anchor
-        number = next(
-            n for n, e in enumerate(self.lanes[lane].episodes) if e.start <= serial < e.start + len(e.steps)
-        )
+        number = next(n for n, e in enumerate(self.lanes[lane].episodes) if e.start <= serial < e.start + len(e.steps))
         episode = self.lanes[lane].episodes[number]
         i = serial - episode.start
         if isinstance(window, (rc.Transition, rc.NStep)):

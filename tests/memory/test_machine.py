@@ -89,7 +89,9 @@ class Machine(RuleBasedStateMachine):
             "obs": self.numbers(*shape, 2).astype(np.float32),
             "state": self.numbers(*shape).astype(np.float64),
             "action": (self.numbers(*shape) % 256).astype(np.uint8),
-            "memo": np.resize(self.numbers(*shape, 3) % 251, (*shape, *self.memory.schema["memo"].shape)).astype(np.uint8),
+            "memo": np.resize(self.numbers(*shape, 3) % 251, (*shape, *self.memory.schema["memo"].shape)).astype(
+                np.uint8
+            ),
             "reward": self.numbers(*shape).astype(np.float32),
             "terminated": terminated,
             "truncated": truncated,

@@ -71,7 +71,11 @@ def test_agents_alike_are_stacked() -> None:
 
 
 def test_agents_that_differ_form_groups() -> None:
-    obs = {"adversary_0": spaces.Box(-1, 1, (8,)), "agent_0": spaces.Box(-1, 1, (10,)), "agent_1": spaces.Box(-1, 1, (10,))}
+    obs = {
+        "adversary_0": spaces.Box(-1, 1, (8,)),
+        "agent_0": spaces.Box(-1, 1, (10,)),
+        "agent_1": spaces.Box(-1, 1, (10,)),
+    }
     action = {name: spaces.Discrete(5) for name in obs}
     schema = rc.Schema.from_agents(obs=obs, action=action)
     assert schema.agents == {"adversary": ("adversary_0",), "agent": ("agent_0", "agent_1")}

@@ -221,7 +221,8 @@ class Memory:
     @property
     def episodes(self) -> Nest:
         """Episodes with steps in memory, as arrays: ``lane``, ``id``, ``start``, ``length``, ``terminated``,
-        ``truncated``, ``whole`` (False if the first steps were overwritten). An id counts within its lane."""
+        ``truncated``, ``whole`` (False if the first steps were overwritten). An id counts within its lane.
+        """
         lane, number, start, end, flags = self._store.episodes()
         tails, _ = self._store.heads()
         return Nest(
@@ -254,7 +255,7 @@ class Memory:
     def __getitem__(self, key: str) -> np.ndarray[Any, Any]:
         """A read-only view of a field in the order of its slots, ``[lanes, rows, ...]``, closing rows included."""
         index = self.schema.columns.index(self.schema[key])
-        tails, heads = self._store.heads()
+        _, heads = self._store.heads()
         view = self._store.view(index)[:, : int(min(self._span, heads.max()))]
         return view[0] if self._bare else view
 

@@ -57,6 +57,7 @@ class Linear:
             raise OptionError("steps", "be at least 1", self.steps)
 
     def __call__(self, step: int) -> float:
+        """The number after so many batches."""
         done = min(max(step / self.steps, 0.0), 1.0)
         return self.start + (self.end - self.start) * done
 

@@ -25,7 +25,7 @@ def flatten(step: Mapping[str, Any], branches: frozenset[str]) -> dict[str, Any]
         elif isinstance(value, Mapping):
             for key, inner in value.items():
                 walk(inner, f"{path}/{key}")
-        elif isinstance(value, np.ndarray) and value.dtype == object:
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
             # One entry an environment, None where nothing was seen: Gymnasium's final observations.
             for key in {key for entry in value if entry is not None for key in _keys(entry)}:
                 walk(_objects([None if entry is None else entry[key] for entry in value]), f"{path}/{key}")
@@ -40,7 +40,9 @@ def flatten(step: Mapping[str, Any], branches: frozenset[str]) -> dict[str, Any]
     return flat
 
 
-def exact(schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: bool) -> dict[str, np.ndarray[Any, Any]]:
+def exact(
+    schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: bool
+) -> dict[str, np.ndarray[Any, Any]]:
     """The step as arrays of exactly the stored shapes and dtypes.
 
     Args:
@@ -71,6 +73,10 @@ def exact(schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: 
     if problems:
         raise StepError(tuple(problems))
     return arrays
+
+
+def _kind(value: Any) -> str:
+    return getattr(getattr(value, "dtype", None), "kind", "")
 
 
 def _keys(entry: Any) -> Any:
@@ -172,7 +178,7 @@ def _finals(
             problems.append(Problem(key, "be given for truncated steps", got, remedy))
             continue
         value: Any = flat[key]
-        if not block and (isinstance(value, (list, tuple)) or getattr(value, "dtype", None) == object):
+        if not block and (isinstance(value, (list, tuple)) or _kind(value) == "O"):
             value = _dense(key, value, column, arrays.get(column.key), ended, needed, problems)
             if value is None:
                 continue

@@ -1,9 +1,10 @@
 """Quantities computed along time, over arrays ``[T, N]`` (or ``[T, N, ...]``), in float32 or float64.
 
 Everywhere: ``reward[t]`` is what step t brought and ``next_value[t]`` the value of what was seen after that very step,
-which at a truncated step is the final observation, not the next episode's first. Where values are given as ``[T + 1, N]``,
-``next_value`` may be left out as long as no step but the last is truncated. Flags and ``mask`` may have fewer trailing
-axes than values: ``[T, N]`` for values ``[T, N, A]``. Rows where ``mask`` is False come out as zero and pass nothing on.
+which at a truncated step is the final observation, not the next episode's first. Where values are given as
+``[T + 1, N]``, ``next_value`` may be left out as long as no step but the last is truncated. Flags and ``mask`` may have
+fewer trailing axes than values: ``[T, N]`` for values ``[T, N, A]``. Rows where ``mask`` is False come out as zero and
+pass nothing on.
 """
 
 from __future__ import annotations
@@ -46,7 +47,13 @@ def gae(
 
 
 def discounted_returns(
-    reward: Any, next_value: Any = None, *, terminated: Any, truncated: Any = None, gamma: float = 0.99, mask: Any = None
+    reward: Any,
+    next_value: Any = None,
+    *,
+    terminated: Any,
+    truncated: Any = None,
+    gamma: float = 0.99,
+    mask: Any = None,
 ) -> Array:
     """Discounted sums of rewards to the episode's end; ``next_value`` (default 0) continues them where it was cut off.
 

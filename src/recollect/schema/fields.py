@@ -232,7 +232,12 @@ def _column(name: str, field: Field, above: tuple[str, ...], inner: tuple[str, .
         raise SchemaError(path(""), "be float32 or float64 as a reward", field.dtype, "Give it the role 'plain'.")
     observed = role == "observed"
     return Column(
-        path(""), field.shape, field.dtype, role, path("final_") if observed else None, path("next_") if observed else None
+        path(""),
+        field.shape,
+        field.dtype,
+        role,
+        path("final_") if observed else None,
+        path("next_") if observed else None,
     )
 
 
@@ -258,7 +263,9 @@ def _check_next(columns: tuple[Column, ...]) -> bool:
     spare = carried - {column.next_key for column in observed}
     if spare:
         key = sorted(spare)[0]
-        raise SchemaError(key, "belong to an observed field", "none of that name", "Give that field the role 'observed'.")
+        raise SchemaError(
+            key, "belong to an observed field", "none of that name", "Give that field the role 'observed'."
+        )
     return True
 
 

@@ -26,8 +26,8 @@ def fields_of(name: str, space: Any, *, float64: bool) -> Any:
         start = int(getattr(space, "start", 0))
         return Field((), _smallest(start, start + int(space.n) - 1))
     if kind == "MultiDiscrete":
-        start = np.asarray(getattr(space, "start", 0))
-        return Field(space.shape, _smallest(int(np.min(start)), int(np.max(start + space.nvec - 1))))
+        first = np.asarray(getattr(space, "start", 0))
+        return Field(space.shape, _smallest(int(np.min(first)), int(np.max(first + space.nvec - 1))))
     if kind == "MultiBinary":
         return Field(space.shape, "bool")
     if kind == "Box":
@@ -85,7 +85,7 @@ def _smallest(low: int, high: int) -> np.dtype[Any]:
 
 
 def _box_dtype(space: Any, *, float64: bool) -> np.dtype[Any]:
-    dtype = np.dtype(space.dtype)
+    dtype: np.dtype[Any] = np.dtype(space.dtype)
     if dtype == np.float64 and not float64:
         return np.dtype("float32")
     if dtype.kind in "iu":

@@ -1,0 +1,276 @@
+"""The memory as a user meets it: looking inside, sizes, limits, bytes, threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import recollect as rc
+from recollect.errors import OptionError, SchemaError, StaleRows
+
+SCHEMA = rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8"))
+
+
+def play(memory: rc.Memory, steps: int, every: int = 0, start: int = 0) -> None:
+    """Steps of all lanes; obs is [time, lane]; an episode ends after every so many."""
+    lanes = memory.lanes
+    for t in range(start, start + steps):
+        ends = np.full(lanes, every > 0 and (t + 1) % every == 0)
+        memory.append(
+            obs=np.stack([np.full(lanes, t), np.arange(lanes)], 1),
+            action=np.full(lanes, t % 256),
+            reward=np.full(lanes, 1.0),
+            terminated=ends,
+            truncated=np.zeros(lanes, bool),
+            final_obs=np.full((lanes, 2), 1000 + t),
+        )
+
+
+def test_views_are_read_only_and_live() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    play(memory, 3)
+    view = memory["obs"]
+    assert view.shape == (2, 3, 2)
+    assert view[1, 2].tolist() == [2, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        view[0, 0, 0] = 1
+    play(memory, 30, start=3)
+    assert memory["obs"].shape == (2, 10, 2)
+    assert memory["obs"][0, :, 0].tolist() == [30, 31, 32, 23, 24, 25, 26, 27, 28, 29]
+    with pytest.raises(SchemaError, match=r"^field must be one of obs, action, reward, got 'nope'$"):
+        memory["nope"]
+
+
+def test_views_and_batches_outlive_the_memory() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    play(memory, 5)
+    view, batch = memory["obs"], memory.sample(8)
+    kept = batch.obs.copy()
+    del memory
+    gc.collect()
+    assert view[0, 4, 0] == 4
+    np.testing.assert_array_equal(batch.obs, kept)
+
+
+def test_a_released_batch_is_used_again_and_a_kept_one_is_not() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    play(memory, 5)
+    address = memory.sample(8).obs.ctypes.data
+    first = memory.sample(8)
+    assert first.obs.ctypes.data == address
+    kept, copy = first.obs, first.obs.copy()
+    del first
+    for _ in range(20):
+        assert memory.sample(8).obs.ctypes.data != address
+    np.testing.assert_array_equal(kept, copy)
+
+
+def test_len_full_clear_and_repr() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    assert (len(memory), memory.full, memory.ready) == (0, False, 0)
+    play(memory, 8, every=4)
+    assert (len(memory), memory.full, memory.ready) == (16, True, 16)
+    assert repr(memory) == (
+        f"Memory(16 steps in 20 rows, 2 lanes, {memory.nbytes / 2**20:.1f} MiB, Uniform(replace=True), Transition(), "
+        "Schema(obs: float32[2], action: uint8, reward: float32))"
+    )
+    batch = memory.sample(4)
+    memory.clear()
+    assert (len(memory), memory.full, memory.ready) == (0, False, 0)
+    with pytest.raises(StaleRows):
+        memory.read(batch.lanes, batch.serials)
+    play(memory, 3)
+    assert memory.sample(1).serials.min() >= 10
+    assert memory.episodes.length.tolist() == [3, 3]
+
+
+def test_episodes_are_known() -> None:
+    memory = rc.Memory(SCHEMA, 24, 2, seed=0)
+    play(memory, 10, every=4)
+    found = memory.episodes
+    assert found.lane.tolist() == [0, 0, 0, 1, 1, 1]
+    assert found.id.tolist() == [0, 1, 2, 0, 1, 2]
+    assert found.start.tolist() == [0, 5, 10, 0, 5, 10]
+    assert found.length.tolist() == [4, 4, 2, 4, 4, 2]
+    assert found.terminated.tolist() == [True, True, False] * 2
+    assert found.whole.all()
+    play(memory, 2, every=4, start=10)
+    assert memory.episodes.whole.tolist() == [False, True, True] * 2
+    assert memory.episodes.id.tolist() == [0, 1, 2] * 2
+    play(memory, 1, every=4, start=12)
+    assert memory.episodes.id.tolist() == [1, 2, 3] * 2
+
+
+def test_reading_rows_by_serial() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    play(memory, 12, every=5)
+    batch = memory.sample(16)
+    again = memory.read(batch.lanes, batch.serials)
+    for key in batch:
+        np.testing.assert_array_equal(batch[key], again[key])
+    remedy = "Rows are overwritten in time; closing rows and rows still being written cannot be read."
+    for lane, serial, got in [
+        (0, 0, "serials 4 to 13 in that lane"),
+        (0, 5, "serials 4 to 13 in that lane"),
+        (7, 5, "no such lane"),
+    ]:
+        with pytest.raises(StaleRows) as caught:
+            memory.read([lane], [serial])
+        assert str(caught.value) == (
+            f"row 0 (lane {lane}, serial {serial}) must be one that a window can begin at, got {got}. {remedy}"
+        )
+
+
+def test_bytes_are_exact() -> None:
+    """Rows, flags and cursors, each rounded up to a page; then the priorities."""
+    page = 4096
+
+    def pages(count: int) -> int:
+        return -(-count // page) * page
+
+    plain = rc.Memory(SCHEMA, 100_000, 4, seed=0)
+    row = 2 * 4 + 4 + 1 + 3
+    index = plain.nbytes - pages(100_000 * row) - pages(100_000) - pages(2 * 4 * 8)
+    assert 0 < index < 1000
+    ranked = rc.Memory(SCHEMA, 100_000, 4, sampler=rc.Prioritized(), seed=0)
+    levels = [100_000, 12_504, 1_568, 200, 32, 8]
+    assert ranked.nbytes - plain.nbytes == 8 * (sum(levels) + sum(levels[1:]))
+
+
+def test_bytes_against_plain_copies() -> None:
+    """Transitions a byte, against a buffer that keeps obs and next_obs as arrays of their own."""
+
+    def a_row(schema: rc.Schema) -> float:
+        return rc.Memory(schema, 10_000, seed=0).nbytes / 10_000
+
+    image = rc.Schema(obs=rc.Field((84, 84), "uint8"), action=rc.Field((), "uint8"))
+    plain = 2 * 4 * 84 * 84 + 1 + 4 + 1
+    assert plain / a_row(image) > 7.9
+    vector = rc.Schema(obs=rc.Field((17,)), action=rc.Field((), "uint8"))
+    assert (2 * 17 * 4 + 1 + 4 + 1) / a_row(vector) > 1.8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"capacity": -1}, "capacity must be a whole number from 4 to 5412980321358, got -1"),
+        ({"capacity": 2**62}, "capacity must be a whole number from 4 to 5412980321358, got 4611686018427387904"),
+        ({"capacity": 10.0}, "capacity must be a whole number from 4 to 5412980321358, got 10.0"),
+        ({"capacity": 11}, "capacity must be a multiple of lanes (2), got 11. The nearest are 10 and 12."),
+        ({"lanes": 0}, "lanes must be a whole number from 1 to 2147483648, got 0"),
+        ({"seed": -1}, f"seed must be a whole number from 0 to {2**128}, got -1"),
+        ({"threads": 0}, "threads must be a whole number from 1 to 2, got 0"),
+        (
+            {"window": rc.NStep(20)},
+            "capacity must give every lane the 21 rows that the window reads, got 20 rows for 2 lanes. "
+            "Use at least 42.",
+        ),
+        ({"stack": {"action": 4}}, "stack must name observed fields (obs), got 'action'"),
+        ({"stack": {"obs": 0}}, "stack['obs'] must be a whole number from 1 to 65536, got 0"),
+        (
+            {"window": rc.Sequence(3, start_fields=("hidden",))},
+            "start_fields must name fields of the schema (obs, action, reward), got 'hidden'",
+        ),
+    ],
+)
+def test_bad_settings(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        rc.Memory(**({"schema": SCHEMA, "capacity": 20, "lanes": 2, "seed": 0} | options))
+    assert str(caught.value) == message
+
+
+def test_more_than_the_machine_has() -> None:
+    with pytest.raises(OptionError) as caught:
+        rc.Memory(rc.Schema(obs=rc.Field((1000, 1000))), 2**23, seed=0)
+    assert str(caught.value) == "capacity must fit in memory, got 8388608 rows of 4000004 bytes, 31250.0 GiB"
+
+
+def test_stack_needs_windows_that_find_what_follows() -> None:
+    schema = rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,)))
+    with pytest.raises(OptionError, match=r"^stack must be used with a schema without next fields, got obs"):
+        rc.Memory(schema, 20, stack={"obs": 2})
+
+
+def test_threads_may_sample_while_another_writes() -> None:
+    """Every row carries its number in all its fields; a torn row would show."""
+    schema = rc.Schema(obs=rc.Field((40,)), action=rc.Field((300,), "int64"))
+    memory = rc.Memory(schema, 4000, 4, sampler=rc.Prioritized(), window=rc.NStep(2, 1.0), seed=0)
+    stop, problems, drawn = threading.Event(), [], [0, 0]
+
+    def write() -> None:
+        t = 0
+        while not stop.is_set():
+            number = (4 * t + np.arange(4)).astype(np.float32) % 2**20
+            memory.append(
+                obs=np.repeat(number[:, None], 40, 1),
+                action=np.repeat(number[:, None].astype(np.int64), 300, 1),
+                reward=number,
+                terminated=np.zeros(4, bool),
+                truncated=np.full(4, t % 7 == 6),
+                final_obs=np.repeat(number[:, None] + 4, 40, 1),
+            )
+            t += 1
+
+    def read(who: int) -> None:
+        while not stop.is_set():
+            if memory.ready < 100:
+                continue
+            batch = memory.sample(64)
+            first = batch.obs[:, :1]
+            steps = np.where(batch.truncated & (batch.next_obs[:, 0] == first[:, 0] + 4), 1, 2)
+            if not ((batch.obs == first).all() and (batch.action == first).all()):
+                problems.append("torn row")
+            if not (batch.next_obs == first + 4 * steps[:, None]).all():
+                problems.append("wrong next")
+            memory.reweigh(batch, np.ones(64))
+            drawn[who] += 1
+
+    threads = [threading.Thread(target=write), *(threading.Thread(target=read, args=(who,)) for who in range(2))]
+    for thread in threads:
+        thread.start()
+    stop.wait(1.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert min(drawn) > 10
+
+
+def test_prefetch_gives_batches_ahead() -> None:
+    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
+    play(memory, 10)
+    with memory.prefetch(8, ahead=3) as batches:
+        taken = [next(batches).serials.copy() for _ in range(10)]
+    twin = rc.Memory(SCHEMA, 40, 2, seed=0)
+    play(twin, 10)
+    for serials in taken:
+        np.testing.assert_array_equal(serials, twin.sample(8).serials)
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_prefetch_passes_errors_on() -> None:
+    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
+    with pytest.raises(rc.errors.NotEnoughRows), memory.prefetch(8) as batches:
+        next(batches)
+    assert threading.active_count() < 10
+
+
+def test_empty_blocks_do_nothing() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    nothing = {"obs": np.zeros((0, 2, 2)), "action": np.zeros((0, 2), int), "reward": np.zeros((0, 2))}
+    flags = np.zeros((0, 2), bool)
+    memory.extend(**nothing, terminated=flags, truncated=flags)
+    memory.append(
+        lanes=[],
+        obs=np.zeros((0, 2)),
+        action=np.zeros(0, int),
+        reward=np.zeros(0),
+        terminated=flags[:, 0],
+        truncated=flags[:, 0],
+    )
+    assert len(memory) == 0

@@ -1,0 +1,69 @@
+"""The package as a whole: names, version, stub, and what importing it costs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import recollect as rc
+from recollect import errors
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_all_is_what_there_is() -> None:
+    names = {
+        name
+        for name, value in vars(rc).items()
+        if not name.startswith("_") and not (inspect.ismodule(value) and name not in ("errors", "targets"))
+    }
+    assert names == set(rc.__all__)
+    assert list(rc.__all__) == sorted(
+        rc.__all__, key=lambda name: (name.islower(), name.casefold() if name.islower() else name)
+    )
+
+
+def test_version() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == rc.__version__
+
+
+def test_every_error_is_in_the_tree() -> None:
+    drawn = errors.__doc__ or ""
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, errors.RecollectError) and not name.startswith("_"):
+            assert name in drawn
+            assert name in errors.__all__
+
+
+def test_only_memory_opens_the_core() -> None:
+    """import-linter does not see compiled modules."""
+    source = ROOT / "src/recollect"
+    for path in source.rglob("*.py"):
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+        if "recollect._core" in names:
+            assert path.relative_to(source).parts[0] == "memory", path
+
+
+def test_importing_brings_numpy_and_nothing_else() -> None:
+    code = "import sys, recollect; print([m for m in ('torch', 'gymnasium', 'matplotlib', 'rich') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_stub_is_the_cores() -> None:
+    """Written by ``make stub``."""
+    stubgen = pytest.importorskip("nanobind.stubgen")
+    stub = stubgen.StubGen(importlib.import_module("recollect._core"))
+    stub.put(importlib.import_module("recollect._core"))
+    assert stub.get() == (ROOT / "src/recollect/_core.pyi").read_text()

@@ -1,0 +1,69 @@
+"""The door to torch."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+import pytest
+
+import recollect as rc
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def batch() -> rc.Batch:
+    schema = rc.Schema(obs={"a": rc.Field((2,)), "b": rc.Field((), "uint16")}, action=rc.Field((), "bool"))
+    memory = rc.Memory(schema, 20, sampler=rc.Prioritized(), seed=0)
+    for t in range(9):
+        memory.append(obs={"a": [t, t], "b": t}, action=True, reward=1.0, terminated=t == 8, truncated=False)
+    return memory.sample(5)
+
+
+def test_tensors_share_the_batch(batch: rc.Batch) -> None:
+    tensors = rc.to_torch(batch)
+    assert tensors.obs.a.data_ptr() == batch.obs.a.ctypes.data
+    assert tensors.obs.b.dtype == torch.uint16
+    assert tensors.action.dtype == torch.bool
+    tensors.obs.a.fill_(7)
+    assert (batch.obs.a == 7).all()
+    assert set(tensors) == set(batch)
+
+
+def test_tensors_outlive_the_batch(batch: rc.Batch) -> None:
+    kept = batch.obs.a.copy()
+    tensors = rc.to_torch(batch)
+    del batch
+    np.testing.assert_array_equal(tensors.obs.a.numpy(), kept)
+
+
+def test_a_device_may_be_named(batch: rc.Batch) -> None:
+    assert rc.to_torch(batch, "meta").reward.device.type == "meta"
+
+
+def test_errors_may_be_tensors_with_gradients() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 20, sampler=rc.Prioritized(1.0, eps=0.0), seed=0)
+    memory.append(obs=0, reward=0.0, terminated=True, truncated=False)
+    drawn = memory.sample(1)
+    memory.reweigh(rc.to_torch(drawn), torch.tensor([-2.5], requires_grad=True))
+    assert memory.priorities[0, 0] == 2.5
+
+
+def test_dlpack_shares_too(batch: rc.Batch) -> None:
+    assert torch.from_dlpack(batch.reward).data_ptr() == batch.reward.ctypes.data
+
+
+def test_without_torch_the_remedy_is_named(batch: rc.Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def fake(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "torch":
+            raise ModuleNotFoundError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", fake)
+    with pytest.raises(rc.errors.MissingExtra) as caught:
+        rc.to_torch(batch)
+    assert str(caught.value) == "torch must be installed for this, got nothing. Run: pip install 'recollect[torch]'"
