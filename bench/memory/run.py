@@ -1,6 +1,6 @@
 """Runs the workloads over the peers and prints a table of microseconds a call.
 
-    python run.py [--quick] [--only w1 w7] [--peers numpy_plain floor] [--json results.json]
+    python run.py [--quick] [--only w1 w7] [--peers numpy_plain floor] [--report docs/bench]
 
 Each workload runs in a process of its own, so that one workload's memory does not weigh on the next.
 Peers that return new arrays depend on whether glibc keeps freed megabytes, which by default hangs on
@@ -65,6 +65,18 @@ def variants(module: ModuleType, function: str) -> dict[str, Callable[[Any], Cal
     return found
 
 
+def versions(peers: list[str]) -> dict[str, str]:
+    """The version of every library that can be imported."""
+    found: dict[str, str] = {}
+    for peer in peers:
+        try:
+            module = importlib.import_module(peer)
+            found[module.NAME] = module.version()
+        except ImportError:
+            continue
+    return found
+
+
 def measure(name: str, peers: list[str], quick: bool, rounds: int) -> dict[str, dict[str, float]]:
     """Prefills every peer that supports the workload and times them interleaved."""
     from timing import interleave
@@ -83,16 +95,6 @@ def measure(name: str, peers: list[str], quick: bool, rounds: int) -> dict[str, 
     return {label: asdict(timing) for label, timing in interleave(calls, rounds).items()}
 
 
-def table(results: Results, key: str) -> str:
-    """A Markdown table with a workload a row and a peer a column."""
-    labels = list(dict.fromkeys(label for row in results.values() for label in row))
-    lines = ["| work | " + " | ".join(labels) + " |", "|---" * (len(labels) + 1) + "|"]
-    for name, row in results.items():
-        cells = [f"{row[label][key]:,.1f}" if label in row else "-" for label in labels]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Parses the options, runs one process a workload and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -101,14 +103,17 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(PEERS), help="names of modules")
     parser.add_argument("--rounds", type=int, help="rounds of about 20 ms a callable")
     parser.add_argument("--malloc", choices=MALLOC, default="default", help="how glibc treats large arrays")
-    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--report", type=Path, help="folder for a page and a picture of the results")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 25)
     if options.child:
         print(json.dumps(measure(options.child, options.peers, options.quick, rounds)))
         return
+    if options.quick and options.report:
+        options.report /= "quick"
 
+    import report
     from workloads import workloads
 
     results: Results = {}
@@ -124,10 +129,13 @@ def main() -> None:
             print(f"{name} failed with {child.returncode}", file=sys.stderr)
             continue
         results[name] = json.loads(child.stdout.splitlines()[-1])
-        if options.json:
-            options.json.write_text(json.dumps(results, indent=1))
-    for key in ("wall_median", "wall_best", "cpu_median", "cpu_best"):
-        print(f"\n{key} (microseconds a call)\n\n{table(results, key)}")
+        print(f"\n{report.times({name: results[name]}, 'cpu_median')}", flush=True)
+    if len(results) > 1:
+        print(f"\nCPU time over recollect's\n\n{report.ratios(results)}")
+    if options.report:
+        how = f"{'quick, ' if options.quick else ''}{rounds} rounds, malloc {options.malloc}"
+        report.write(options.report, results, versions(options.peers), how)
+        print(f"\nwritten to {options.report}")
 
 
 if __name__ == "__main__":
