@@ -81,7 +81,7 @@ class Anchors {
   }
   // The anchor of a lane that lies in a slot.
   Row in_slot(std::int64_t slot) const {
-    const std::int64_t lane = slot / timeline_.span();
+    const std::int64_t lane = lanes_.size() == 1 ? 0 : slot / timeline_.span();
     const LaneAnchors& anchors = lanes_[static_cast<std::size_t>(lane)];
     const std::int64_t ahead = slot - anchors.low_slot;
     return {lane, anchors.low + (ahead >= 0 ? ahead : ahead + timeline_.span()), slot};

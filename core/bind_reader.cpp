@@ -278,18 +278,20 @@ void bind_reader(nb::module_& module) {
            },
            "leaves"_a, "values"_a)
       .def("find",
-           [](const SumTree& tree, nb::handle positions) {
+           [](const SumTree& tree, nb::handle positions, bool ascending) {
              nb::object a = as_array(positions, NPY_DOUBLE);
              if (!(tree.total() > 0)) throw std::invalid_argument("the tree is empty");
              std::vector<double> at(data_of<double>(a), data_of<double>(a) + size_of(a));
              for (double position : at)
                if (!(position >= 0)) throw std::invalid_argument("position out of range");
+             if (ascending) std::sort(at.begin(), at.end());
              const npy_intp shape = size_of(a);
              nb::object leaves = new_array(NPY_INT64, 1, &shape);
-             tree.find(at.data(), data_of<std::int64_t>(leaves), size_of(a));
+             tree.find(at.data(), data_of<std::int64_t>(leaves), size_of(a), ascending);
              return leaves;
            },
-           "positions"_a, nb::sig("def find(self, positions: object) -> numpy.typing.NDArray[typing.Any]"))
+           "positions"_a, "ascending"_a = false,
+           nb::sig("def find(self, positions: object, ascending: bool = False) -> numpy.typing.NDArray[typing.Any]"))
       .def("total", &SumTree::total)
       .def("least", &SumTree::least)
       .def("count", &SumTree::count);

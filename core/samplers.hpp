@@ -186,11 +186,12 @@ class PrioritizedSampler final : public Sampler {
       positions_[static_cast<std::size_t>(i)] =
           stratified_ ? (static_cast<double>(i) + unit) * part : unit * total;
     }
-    tree_.find(positions_.data(), leaves_.data(), n);
+    tree_.find(positions_.data(), leaves_.data(), n, stratified_);
     const double least = tree_.least();
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t leaf = leaves_[static_cast<std::size_t>(i)];
       rows[i] = anchors.in_slot(leaf);
+      prefetch(anchors.timeline().flags() + leaf, 1);
       // (N P)^-beta over its largest value: N and the total cancel.
       positions_[static_cast<std::size_t>(i)] = std::max(least / tree_.get(leaf), kSmallest);
     }

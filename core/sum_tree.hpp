@@ -29,6 +29,7 @@ class SumTree {
     }
     slab_ = Slab(static_cast<std::size_t>(sums + least) * sizeof(double));
     auto* next = reinterpret_cast<double*>(slab_.data());
+    sizes_ = sizes;
     for (std::int64_t count : sizes) {
       sums_.push_back(next);
       next += count;
@@ -85,10 +86,16 @@ class SumTree {
     minimum_ = top == 0 ? least_above_zero(sums_[0]) : least_of(least_[top]);
   }
 
-  // Replaces each position in [0, total) by the leaf it falls on; that leaf's priority is above zero.
-  void find(double* position, std::int64_t* leaf, std::int64_t n) const {
-    for (std::int64_t i = 0; i < n; ++i) leaf[i] = 0;
-    for (std::size_t level = sums_.size(); level-- > 0;) {
+  // Finds the leaf that each position in [0, total) falls on; that leaf's priority is above zero. The positions are used
+  // up. Where they ascend, saying so saves the levels that one walk along them can replace.
+  void find(double* position, std::int64_t* leaf, std::int64_t n, bool ascending = false) const {
+    std::size_t level = sums_.size();
+    if (ascending) {
+      while (level > 1 && sizes_[level - 1] <= n) --level;
+      if (level < sums_.size()) walk(position, leaf, n, sums_[level], sizes_[level]);
+    }
+    if (level == sums_.size()) std::fill(leaf, leaf + n, 0);
+    while (level-- > 0) {
       const double* sums = sums_[level];
       for (std::int64_t i = 0; i < n; ++i) {
         const double* child = sums + leaf[i] * kArity;
@@ -121,6 +128,24 @@ class SumTree {
  private:
   static constexpr std::int64_t kArity = 8;
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+  // The node that each of ascending positions falls on, and the position within it.
+  static void walk(double* position, std::int64_t* leaf, std::int64_t n, const double* sums, std::int64_t nodes) {
+    double before = 0;
+    std::int64_t node = 0;
+    while (node + 1 < nodes && !(sums[node] > 0)) ++node;
+    for (std::int64_t i = 0; i < n; ++i) {
+      while (position[i] >= before + sums[node]) {
+        std::int64_t next = node + 1;
+        while (next < nodes && !(sums[next] > 0)) ++next;
+        if (next == nodes) break;  // past the end by rounding: the last node with anything in it
+        before += sums[node];
+        node = next;
+      }
+      position[i] = std::max(0.0, position[i] - before);
+      leaf[i] = node;
+    }
+  }
 
   void warm_node(std::size_t level, std::int64_t node) const {
     prefetch(sums_[level] + node, 1);
@@ -166,7 +191,8 @@ class SumTree {
 
   std::int64_t leaves_;
   Slab slab_;
-  std::vector<double*> sums_, least_;
+  std::vector<double*> sums_, least_;  // a level each, the leaves first
+  std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> touched_;
   std::int64_t least_count_ = 0;
   double total_ = 0, minimum_ = 0;

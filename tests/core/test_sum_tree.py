@@ -40,12 +40,14 @@ def test_what_is_found_has_a_priority(leaves: int, data: st.DataObject) -> None:
     total = tree.total()
     inside = data.draw(st.lists(st.floats(0, 1, exclude_max=True), max_size=10))
     positions = [0.0, np.nextafter(total, 0), total, total * 2, *(total * part for part in inside)]
-    found = tree.find(positions)
-    assert (plain[found] > 0).all()
+    positions = sorted(positions * data.draw(st.sampled_from([1, 20])))
     edges = np.concatenate([[0.0], np.cumsum(plain)])
-    for position, leaf in zip(positions[4:], found[4:], strict=True):
-        slack = 1e-9 * total
-        assert edges[leaf] - slack <= position <= edges[leaf + 1] + slack
+    for ascending in (False, True):
+        found = tree.find(positions, ascending)
+        assert (plain[found] > 0).all()
+        for position, leaf in zip(np.minimum(positions, total), found, strict=True):
+            slack = 1e-9 * total
+            assert edges[leaf] - slack <= position <= edges[leaf + 1] + slack
 
 
 def test_draws_are_in_proportion() -> None:
