@@ -32,6 +32,7 @@ class NamedReader {
     std::vector<Output> plan;
     for (nb::handle item : outputs) {
       const auto entry = nb::cast<nb::tuple>(item);
+      if (entry.size() != 6) throw std::invalid_argument("an output has six parts");
       Named named{entry[0], nb::cast<int>(entry[4]), {}};
       Output output{};
       const auto what = nb::cast<std::int64_t>(entry[1]);
@@ -49,12 +50,19 @@ class NamedReader {
         named.tail.push_back(dim);
         output.item *= dim;
       }
+      if (named.tail.size() > 28) throw std::invalid_argument("shape out of range");
+      if (output.field >= 0 && output.field < static_cast<std::int64_t>(store.columns().size()) &&
+          store.columns()[static_cast<std::size_t>(output.field)].typenum != named.typenum)
+        throw std::invalid_argument("output of another type than its field");
+      if (output.field < 0 && !PyTypeNum_ISBOOL(named.typenum) && !PyTypeNum_ISNUMBER(named.typenum))
+        throw std::invalid_argument("output of no number type");
       if (output.item != natural_size(output)) throw std::invalid_argument("output of the wrong size");
       if (output.what == What::kReward && named.typenum != NPY_FLOAT && named.typenum != NPY_DOUBLE)
         throw std::invalid_argument("rewards are floats");
       plan.push_back(output);
       named_.push_back(std::move(named));
     }
+    if (window.size() != 8 || sampler.size() != 4) throw std::invalid_argument("window has eight parts, sampler four");
     const WindowSpec spec{static_cast<Kind>(nb::cast<std::int64_t>(window[0])),
                           nb::cast<std::int64_t>(window[1]),
                           nb::cast<std::int64_t>(window[2]),
@@ -74,12 +82,14 @@ class NamedReader {
     } else if (kind == "shuffled") {
       made = std::make_unique<ShuffledSampler>();
     } else if (kind == "prioritized") {
-      made = std::make_unique<PrioritizedSampler>(shelf_->timeline, nb::cast<double>(sampler[1]),
-                                                  nb::cast<double>(sampler[2]), nb::cast<bool>(sampler[3]));
+      const double alpha = nb::cast<double>(sampler[1]), eps = nb::cast<double>(sampler[2]);
+      if (!(alpha >= 0 && alpha <= 1 && eps > 0 && eps <= 1e100)) throw std::invalid_argument("sampler out of range");
+      made = std::make_unique<PrioritizedSampler>(shelf_->timeline, alpha, eps, nb::cast<bool>(sampler[3]));
     } else {
       throw std::invalid_argument("unknown sampler");
     }
-    reader_ = std::make_unique<Reader>(shelf_, spec, std::move(plan), std::move(made), kind == "distinct" || kind == "recent",
+    reader_ = std::make_unique<Reader>(shelf_, spec, std::move(plan), std::move(made),
+                                       Draws{kind == "distinct" || kind == "recent", kind == "shuffled"},
                                        Philox(key0, key1));
   }
 
@@ -143,26 +153,43 @@ class NamedReader {
     return reader_->locked([](const Anchors& anchors, Sampler&, Philox&) { return anchors.count(); });
   }
 
-  // Rows left of a shuffled epoch.
-  std::int64_t remaining() {
-    return reader_->locked([](const Anchors&, Sampler& sampler, Philox&) -> std::int64_t {
-      auto* shuffled = dynamic_cast<ShuffledSampler*>(&sampler);
-      return shuffled ? shuffled->remaining() : 0;
-    });
+  // All rows that can be drawn, in random order: lanes and serials.
+  nb::object order() {
+    std::vector<Row> rows;
+    {
+      nb::gil_scoped_release release;
+      reader_->locked([&](const Anchors& anchors, Sampler&, Philox& random) {
+        rows = all_anchors(anchors);
+        shuffle(rows, rows.size(), random);
+      });
+    }
+    const npy_intp shape = static_cast<npy_intp>(rows.size());
+    nb::object lanes = new_array(NPY_INT64, 1, &shape), serials = new_array(NPY_INT64, 1, &shape);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      data_of<std::int64_t>(lanes)[i] = rows[i].lane;
+      data_of<std::int64_t>(serials)[i] = rows[i].serial;
+    }
+    return nb::make_tuple(lanes, serials);
   }
 
   void forget() {
+    nb::gil_scoped_release release;
     reader_->locked([](const Anchors&, Sampler& sampler, Philox&) { sampler.forget(); });
   }
 
   std::uint64_t position() {
+    nb::gil_scoped_release release;
     return reader_->locked([](const Anchors&, Sampler&, Philox& random) { return random.position(); });
   }
   void seek(std::uint64_t key0, std::uint64_t key1, std::uint64_t position) {
+    nb::gil_scoped_release release;
     reader_->locked([&](const Anchors&, Sampler&, Philox& random) { random = Philox(key0, key1, position); });
   }
 
-  std::size_t nbytes() { return reader_->bytes(); }
+  std::size_t nbytes() {
+    nb::gil_scoped_release release;
+    return reader_->locked([](const Anchors&, Sampler& sampler, Philox&) { return sampler.bytes(); });
+  }
 
  private:
   std::int64_t natural_size(const Output& output) const {
@@ -251,7 +278,7 @@ void bind_reader(nb::module_& module) {
       .def("priorities", &NamedReader::priorities,
            nb::sig("def priorities(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("ready", &NamedReader::ready)
-      .def("remaining", &NamedReader::remaining)
+      .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
       .def("forget", &NamedReader::forget)
       .def("position", &NamedReader::position)
       .def("seek", &NamedReader::seek, "key0"_a, "key1"_a, "position"_a)

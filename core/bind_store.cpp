@@ -28,7 +28,8 @@ struct Lead {
 };
 
 // Pointer to the rows of a value in the column's own type, or null if it does not fit.
-Source open_value(PyObject* value, const Column& column, const Lead& lead, Held& held) {
+Source open_value(PyObject* value, const Column& column, const Lead& lead, const Timeline& timeline, Held& held) {
+  held.objects.push_back(nb::borrow(value));
   if (!PyArray_Check(value)) {
     PyObject* made = PyArray_FROMANY(value, NPY_NOTYPE, 0, 0, NPY_ARRAY_CARRAY_RO);
     if (made == nullptr) {
@@ -48,11 +49,16 @@ Source open_value(PyObject* value, const Column& column, const Lead& lead, Held&
     if (dims[static_cast<std::size_t>(lead.count) + i] != column.shape[i]) return nullptr;
   const Type type = type_of(array);
   const char* data = static_cast<const char*>(PyArray_DATA(array));
-  if (type == column.type && (type != Type::kOther || PyArray_TYPE(array) == column.typenum)) return data;
-  if (type == Type::kOther || column.type == Type::kOther) return nullptr;
   const std::int64_t bytes = lead.rows * column.bytes;
+  const bool exact = type == column.type && (type != Type::kOther || PyArray_TYPE(array) == column.typenum);
+  if (exact && !timeline.owns(data)) return data;
+  if (!exact && (type == Type::kOther || column.type == Type::kOther)) return nullptr;
   held.buffers.push_back(std::make_unique<char[]>(static_cast<std::size_t>(bytes) + 1));
   char* buffer = held.buffers.back().get();
+  if (exact) {  // a view of this memory, which the rows below may overwrite while they are read
+    std::memcpy(buffer, data, static_cast<std::size_t>(bytes));
+    return buffer;
+  }
   return convert(type, data, column.type, buffer, PyArray_SIZE(array)) ? buffer : nullptr;
 }
 
@@ -95,6 +101,7 @@ Store::Store(std::int64_t lanes, std::int64_t span, bool bare, bool loose, const
   std::vector<Field> fields;
   for (nb::handle item : columns) {
     const auto entry = nb::cast<nb::tuple>(item);
+    if (entry.size() != 6) throw std::invalid_argument("a column has six parts");
     Column column;
     column.key = entry[0];
     column.final_key = entry[1];
@@ -160,15 +167,15 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
 
   std::size_t known = 2;
   std::int64_t bytes = 0;
-  const char* terminations = open_value(terminated, terminated_, lead, held);
-  const char* truncations = open_value(truncated, truncated_, lead, held);
+  const char* terminations = open_value(terminated, terminated_, lead, line, held);
+  const char* truncations = open_value(truncated, truncated_, lead, line, held);
   if (terminations == nullptr || truncations == nullptr) return false;
   steps.terminated = reinterpret_cast<const std::uint8_t*>(terminations);
   steps.truncated = reinterpret_cast<const std::uint8_t*>(truncations);
   for (const Column& column : columns_) {
     PyObject* value = PyDict_GetItem(step.ptr(), column.key.ptr());
     if (value == nullptr) return false;
-    Source source = open_value(value, column, lead, held);
+    Source source = open_value(value, column, lead, line, held);
     if (source == nullptr) return false;
     steps.fields.push_back(source);
     bytes += lead.rows * column.bytes;
@@ -196,11 +203,12 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
       shape = {{ended, 0}, 1, ended};
       ++compact;
     } else if (block && lead.count == 1 && PyArray_Check(value) && steps.time != ended &&
+               PyArray_NDIM(reinterpret_cast<PyArrayObject*>(value)) == 1 + static_cast<int>(column.shape.size()) &&
                PyArray_DIM(reinterpret_cast<PyArrayObject*>(value), 0) == ended) {
       shape = {{ended, 0}, 1, ended};
       ++compact;
     }
-    steps.finals[i] = open_value(value, column, shape, held);
+    steps.finals[i] = open_value(value, column, shape, line, held);
     if (steps.finals[i] == nullptr) return false;
     ++given;
   }
@@ -209,13 +217,13 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
   if (compact != 0 && compact != given) return false;
   steps.finals_compact = compact != 0;
 
+  if (lead.rows == 0) return true;
   if (bytes < kWorthReleasing && shelf_->lock.try_lock()) {
     std::lock_guard<std::shared_mutex> writing(shelf_->lock, std::adopt_lock);
     timeline().append(steps);
   } else {
     nb::gil_scoped_release release;
-    std::lock_guard<std::shared_mutex> writing(shelf_->lock);
-    timeline().append(steps);
+    shelf_->write([&] { timeline().append(steps); });
   }
   return true;
 }
@@ -230,29 +238,40 @@ void bind_store(nb::module_& module) {
           [](Store& store, std::int64_t lane) {
             if (lane < 0 || lane >= store.timeline().lanes()) throw nb::index_error("lane out of range");
             nb::gil_scoped_release release;
-            std::lock_guard<std::shared_mutex> writing(store.shelf()->lock);
-            store.timeline().cut(lane);
+            store.shelf()->write([&] { store.timeline().cut(lane); });
           },
           "lane"_a)
       .def("clear",
            [](Store& store) {
              nb::gil_scoped_release release;
-             std::lock_guard<std::shared_mutex> writing(store.shelf()->lock);
-             store.timeline().clear();
+             store.shelf()->write([&] { store.timeline().clear(); });
            })
       .def("steps",
            [](const Store& store) {
-             std::shared_lock<std::shared_mutex> reading(store.shelf()->lock);
-             return store.timeline().steps();
+             nb::gil_scoped_release release;
+             return store.shelf()->read([&] { return store.timeline().steps(); });
            })
-      .def("full", [](const Store& store) { return store.timeline().full(); })
-      .def("nbytes", [](const Store& store) { return store.timeline().bytes(); })
+      .def("full",
+           [](const Store& store) {
+             nb::gil_scoped_release release;
+             return store.shelf()->read([&] { return store.timeline().full(); });
+           })
+      .def("nbytes",
+           [](const Store& store) {
+             nb::gil_scoped_release release;
+             return store.shelf()->read([&] { return store.timeline().bytes(); });
+           })
       .def("heads",
            [](const Store& store) {
              std::vector<std::int64_t> heads, tails;
-             for (std::int64_t lane = 0; lane < store.timeline().lanes(); ++lane) {
-               heads.push_back(store.timeline().head(lane));
-               tails.push_back(store.timeline().tail(lane));
+             {
+               nb::gil_scoped_release release;
+               store.shelf()->read([&] {
+                 for (std::int64_t lane = 0; lane < store.timeline().lanes(); ++lane) {
+                   heads.push_back(store.timeline().head(lane));
+                   tails.push_back(store.timeline().tail(lane));
+                 }
+               });
              }
              return nb::make_tuple(numbers(tails), numbers(heads));
            },
@@ -260,26 +279,30 @@ void bind_store(nb::module_& module) {
       .def("episodes",
            [](const Store& store) {
              std::vector<std::int64_t> lanes, ids, starts, ends, flags;
-             std::shared_lock<std::shared_mutex> reading(store.shelf()->lock);
-             const Timeline& line = store.timeline();
-             for (std::int64_t lane = 0; lane < line.lanes(); ++lane) {
-               const LaneIndex& index = line.lane(lane);
-               for (std::int64_t k = 0; k < index.closed.size(); ++k) {
-                 const Episode& episode = index.closed[k];
-                 const bool stored = episode.end - 1 >= line.tail(lane);
-                 if (!stored) continue;  // only its closing row is left
-                 lanes.push_back(lane);
-                 ids.push_back(index.closed.popped() + k);
-                 starts.push_back(episode.start);
-                 ends.push_back(episode.end);
-                 flags.push_back(line.flags(line.slot(lane, episode.end - 1)) & kEnded);
-               }
-               if (index.open == kNone) continue;
+             auto list = [&](std::int64_t lane, std::int64_t id, std::int64_t start, std::int64_t end, int how) {
                lanes.push_back(lane);
-               ids.push_back(index.closed.popped() + index.closed.size());
-               starts.push_back(index.open);
-               ends.push_back(line.head(lane));
-               flags.push_back(0);
+               ids.push_back(id);
+               starts.push_back(start);
+               ends.push_back(end);
+               flags.push_back(how);
+             };
+             auto look = [&] {
+               const Timeline& line = store.timeline();
+               for (std::int64_t lane = 0; lane < line.lanes(); ++lane) {
+                 const LaneIndex& index = line.lane(lane);
+                 for (std::int64_t k = 0; k < index.closed.size(); ++k) {
+                   const Episode& episode = index.closed[k];
+                   if (episode.end - 1 < line.tail(lane)) continue;  // only its closing row is left
+                   list(lane, index.closed.popped() + k, episode.start, episode.end,
+                        line.flags(line.slot(lane, episode.end - 1)) & kEnded);
+                 }
+                 if (index.open != kNone)
+                   list(lane, index.closed.popped() + index.closed.size(), index.open, line.head(lane), 0);
+               }
+             };
+             {
+               nb::gil_scoped_release release;
+               store.shelf()->read(look);
              }
              return nb::make_tuple(numbers(lanes), numbers(ids), numbers(starts), numbers(ends), numbers(flags));
            },
@@ -304,7 +327,15 @@ void bind_store(nb::module_& module) {
             return new_array(column.typenum, static_cast<int>(shape.size()), shape.data(), strides.data(),
                              line.at(field, 0), self.ptr(), false);
           },
-          "index"_a, nb::sig("def view(self, index: int) -> numpy.typing.NDArray[typing.Any]"));
+          "index"_a, nb::sig("def view(self, index: int) -> numpy.typing.NDArray[typing.Any]"))
+      .def(
+          "flags",
+          [](nb::handle_t<Store> self) {
+            const Timeline& line = nb::cast<Store&>(self).timeline();
+            const npy_intp shape[2] = {line.lanes(), line.span()}, strides[2] = {line.span(), 1};
+            return new_array(NPY_UINT8, 2, shape, strides, const_cast<std::uint8_t*>(line.flags()), self.ptr(), false);
+          },
+          nb::sig("def flags(self) -> numpy.typing.NDArray[typing.Any]"));
 }
 
 }  // namespace recollect

@@ -17,8 +17,23 @@ namespace recollect {
 struct Shelf {
   template <class... Args>
   explicit Shelf(Args&&... args) : timeline(std::forward<Args>(args)...) {}
+
+  template <class Work>
+  auto read(const Work& work) const {
+    { std::lock_guard<std::mutex> turn(gate); }  // behind a writer that waits: readers that overlap would starve it
+    std::shared_lock<std::shared_mutex> reading(lock);
+    return work();
+  }
+  template <class Work>
+  void write(const Work& work) {
+    std::lock_guard<std::mutex> turn(gate);
+    std::lock_guard<std::shared_mutex> writing(lock);
+    work();
+  }
+
   Timeline timeline;
   mutable std::shared_mutex lock;
+  mutable std::mutex gate;
 };
 
 struct Drawn {
@@ -29,33 +44,39 @@ struct Drawn {
   std::vector<char*> arrays;    // one an output
 };
 
+// How many rows a sampler gives for n asked for.
+struct Draws {
+  bool distinct;  // n, and there must be as many
+  bool partial;   // n, or fewer if there are fewer
+};
+
 class Reader {
  public:
   Reader(std::shared_ptr<Shelf> shelf, const WindowSpec& spec, std::vector<Output> outputs,
-         std::unique_ptr<Sampler> sampler, bool distinct, Philox random)
+         std::unique_ptr<Sampler> sampler, Draws draws, Philox random)
       : shelf_(std::move(shelf)), window_(shelf_->timeline, spec, std::move(outputs)),
-        anchors_(shelf_->timeline, window_.reach()), sampler_(std::move(sampler)), distinct_(distinct),
+        anchors_(shelf_->timeline, window_.reach()), sampler_(std::move(sampler)), draws_(draws),
         random_(random) {}
 
   Drawn sample(std::int64_t n, double beta, std::int64_t threads) {
     auto worker = borrow();
     Drawn drawn;
-    {
-      std::shared_lock<std::shared_mutex> reading(shelf_->lock);
-      worker->rows.resize(static_cast<std::size_t>(n));
-      worker->weights.resize(static_cast<std::size_t>(n));
+    shelf_->read([&] {
       {
         std::lock_guard<std::mutex> drawing(mutex_);
         anchors_.update();
         drawn.available = anchors_.count();
-        if (drawn.available < (distinct_ ? n : 1)) {
+        if (drawn.available < (draws_.distinct ? n : 1)) {
           drawn.status = Drawn::Status::kTooFew;
-        } else {
-          n = sampler_->draw(anchors_, random_, n, beta, worker->rows.data(), worker->weights.data());
+          return;
         }
+        if (draws_.partial) n = std::min(n, drawn.available);
+        worker->rows.resize(static_cast<std::size_t>(n));
+        worker->weights.resize(static_cast<std::size_t>(n));
+        n = sampler_->draw(anchors_, random_, n, beta, worker->rows.data(), worker->weights.data());
       }
-      if (drawn.status == Drawn::Status::kOk) fill(*worker, n, threads, drawn);
-    }
+      fill(*worker, n, threads, drawn);
+    });
     give_back(std::move(worker));
     return drawn;
   }
@@ -64,21 +85,21 @@ class Reader {
   Drawn read(const Row* rows, std::int64_t n, std::int64_t threads) {
     auto worker = borrow();
     Drawn drawn;
-    {
-      std::shared_lock<std::shared_mutex> reading(shelf_->lock);
+    shelf_->read([&] {
       worker->rows.assign(rows, rows + n);
       worker->weights.assign(static_cast<std::size_t>(n), 1.0f);
       {
         std::lock_guard<std::mutex> drawing(mutex_);
         anchors_.update();
-        for (std::int64_t i = 0; i < n && drawn.status == Drawn::Status::kOk; ++i) {
+        for (std::int64_t i = 0; i < n; ++i) {
           if (anchors_.contains(worker->rows[static_cast<std::size_t>(i)])) continue;
           drawn.status = Drawn::Status::kNoAnchor;
           drawn.available = i;
+          return;
         }
       }
-      if (drawn.status == Drawn::Status::kOk) fill(*worker, n, threads, drawn);
-    }
+      fill(*worker, n, threads, drawn);
+    });
     give_back(std::move(worker));
     return drawn;
   }
@@ -86,14 +107,14 @@ class Reader {
   // Runs work(anchors, sampler, random) with everything up to date and nothing changing meanwhile.
   template <class Work>
   auto locked(const Work& work) {
-    std::shared_lock<std::shared_mutex> reading(shelf_->lock);
-    std::lock_guard<std::mutex> drawing(mutex_);
-    anchors_.update();
-    return work(static_cast<const Anchors&>(anchors_), *sampler_, random_);
+    return shelf_->read([&] {
+      std::lock_guard<std::mutex> drawing(mutex_);
+      anchors_.update();
+      return work(static_cast<const Anchors&>(anchors_), *sampler_, random_);
+    });
   }
 
   const Window& window() const { return window_; }
-  std::size_t bytes() const { return sampler_->bytes(); }
 
  private:
   struct Worker {
@@ -154,7 +175,7 @@ class Reader {
   Window window_;
   Anchors anchors_;
   std::unique_ptr<Sampler> sampler_;
-  bool distinct_;
+  Draws draws_;
   Philox random_;
   std::mutex mutex_, idle_mutex_;
   std::vector<std::unique_ptr<Worker>> idle_;

@@ -159,7 +159,6 @@ class ShuffledSampler final : public Sampler {
     order_.clear();
     next_ = 0;
   }
-  std::int64_t remaining() const { return static_cast<std::int64_t>(order_.size() - next_); }
 
  private:
   std::vector<Row> order_;

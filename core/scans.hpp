@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "clones.hpp"
@@ -26,6 +28,18 @@ struct Episodes {
   }
 };
 
+// The value, or zero if the flag is set; whatever the value is, infinite and NaN included. By masks, of which the compiler
+// makes vectors; of a choice it does not. Flags are 0 or 1.
+template <class Real>
+inline Real unless(int flag, Real value) {
+  using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+  Bits bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits &= static_cast<Bits>(flag) - 1;
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}
+
 // One row of generalised advantage estimation (Schulman et al., 2016, eq. 16); `carry` holds the row after it.
 template <class Real>
 RECOLLECT_CLONES inline void gae_row(std::int64_t n, const Real* __restrict reward, const Real* __restrict value,
@@ -34,11 +48,8 @@ RECOLLECT_CLONES inline void gae_row(std::int64_t n, const Real* __restrict rewa
                                      Real* __restrict carry, Real* __restrict advantage, Real* __restrict returns) {
   const Real decay = gamma * lambda;
   for (std::int64_t i = 0; i < n; ++i) {
-    // As arithmetic on 0 and 1: the compiler makes vectors of that, of a choice it does not.
-    const Real alive = Real(1) - static_cast<Real>(terminated[i]);
-    const Real onward = Real(1) - static_cast<Real>(terminated[i] | truncated[i]);
-    const Real delta = reward[i] + gamma * (alive * next_value[i]) - value[i];
-    const Real now = delta + decay * (onward * carry[i]);
+    const Real delta = reward[i] + gamma * unless(terminated[i], next_value[i]) - value[i];
+    const Real now = delta + decay * unless(terminated[i] | truncated[i], carry[i]);
     carry[i] = now;
     advantage[i] = now;
     returns[i] = now + value[i];

@@ -144,6 +144,9 @@ class Timeline {
     return panel.base + slot * panel.pitch + field.offset;
   }
 
+  // Whether an address lies in this memory.
+  bool owns(const char* address) const { return address >= slab_.data() && address < slab_.data() + slab_.bytes(); }
+
   // Steps stored now; closing rows do not count.
   std::int64_t steps() const {
     std::int64_t count = 0;
@@ -192,6 +195,8 @@ class Timeline {
     } else {
       flags_[slot(lane, newest - 1)] |= kTruncated;
       flags_[slot(lane, newest)] = kClosing;
+      for (const Field& field : fields_)
+        if (!field.observed) blank(field, {{slot(lane, newest), 0}});
       index.closed.push({index.open, newest});
     }
     index.open = kNone;

@@ -59,19 +59,23 @@ class Window {
  public:
   Window(const Timeline& timeline, const WindowSpec& spec, std::vector<Output> outputs)
       : timeline_(timeline), spec_(spec), outputs_(std::move(outputs)) {
+    if (spec.kind < Kind::kStep || spec.kind > Kind::kEpisode || spec.length < (spec.kind == Kind::kEpisode ? 0 : 1) ||
+        spec.length > kMost || spec.burn_in < 0 || spec.burn_in > kMost || spec.stride < 0 ||
+        !(spec.gamma >= 0 && spec.gamma <= 1) || (spec.fixed && spec.length < 1) ||
+        ((spec.packed || spec.fixed) && spec.kind != Kind::kEpisode) || (spec.across && spec.kind != Kind::kSequence))
+      throw std::invalid_argument("window out of range");
     const auto fields = static_cast<std::int64_t>(timeline.fields().size());
     for (const Output& output : outputs_) {
-      const bool reads = output.what <= What::kReward && output.what >= What::kFirst;
-      const bool reads_steps = output.what >= What::kSteps && output.what <= What::kNexts;
-      if (!reads && !reads_steps) continue;
+      if (!fits(output.what)) throw std::invalid_argument("output that the window does not have");
+      if (!reads_field(output.what)) continue;
       if (output.field < 0 || output.field >= fields || output.stack < 1 || output.stack > (1 << 20) ||
-          output.item != field(output).bytes * output.stack)
+          output.item != field(output).bytes * output.stack ||
+          (output.stack > 1 && (!field(output).observed || output.what == What::kReward)))
+        throw std::invalid_argument("output outside the fields");
+      if (follows(output.what) && (!field(output).observed || timeline.loose()))
         throw std::invalid_argument("output outside the fields");
       stack_ = std::max(stack_, output.stack);
     }
-    if (spec.length < 0 || spec.burn_in < 0 || spec.stride < 0 || spec.length > kMost || spec.burn_in > kMost)
-      throw std::invalid_argument("window out of range");
-    if (spec.kind != Kind::kEpisode && spec.length < 1) throw std::invalid_argument("window out of range");
     for (std::int64_t p = 0; p < timeline.panels(); ++p) small_ = small_ && timeline.panel(p).pitch <= kSmallRow;
   }
 
@@ -127,6 +131,28 @@ class Window {
   static constexpr std::int64_t kMost = std::int64_t{1} << 32;
   static constexpr std::int64_t kSmallRow = 4096;
 
+  static bool reads_field(What what) {
+    return what <= What::kReward || (what >= What::kSteps && what <= What::kNexts);
+  }
+  static bool follows(What what) {
+    return what == What::kNext || what == What::kThrough || what == What::kNexts;
+  }
+  // Whether this kind of window has such an output.
+  bool fits(What what) const {
+    switch (what) {
+      case What::kNext:
+      case What::kLast:
+      case What::kReward:
+      case What::kDiscount: return !over_time();
+      case What::kSteps:
+      case What::kMask:
+      case What::kLengths: return over_time();
+      case What::kThrough: return over_time() && !spec_.across;
+      case What::kNexts:
+      case What::kStarts: return over_time() && spec_.across;
+      default: return true;
+    }
+  }
   const Field& field(const Output& output) const {
     return timeline_.fields()[static_cast<std::size_t>(output.field)];
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pickle
 import subprocess
 import sys
 import tomllib
@@ -40,6 +41,19 @@ def test_every_error_is_in_the_tree() -> None:
         if inspect.isclass(value) and issubclass(value, errors.RecollectError) and not name.startswith("_"):
             assert name in drawn
             assert name in errors.__all__
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.OptionError("a", "b", 3, "d"),
+        errors.MissingExtra("torch", "torch"),
+        errors.StepError((errors.Problem("a", "b", "c"), errors.Problem("d", "e", "f", "g"))),
+    ],
+)
+def test_errors_travel_between_processes(error: errors.RecollectError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 def test_only_memory_opens_the_core() -> None:

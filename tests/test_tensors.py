@@ -44,11 +44,13 @@ def test_a_device_may_be_named(batch: rc.Batch) -> None:
 
 
 def test_errors_may_be_tensors_with_gradients() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 20, sampler=rc.Prioritized(1.0, eps=0.0), seed=0)
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 20, sampler=rc.Prioritized(1.0, eps=1e-300), seed=0)
     memory.append(obs=0, reward=0.0, terminated=True, truncated=False)
     drawn = memory.sample(1)
     memory.reweigh(rc.to_torch(drawn), torch.tensor([-2.5], requires_grad=True))
     assert memory.priorities[0, 0] == 2.5
+    memory.reweigh(drawn, torch.tensor([4.0], dtype=torch.bfloat16))
+    assert memory.priorities[0, 0] == 4
 
 
 def test_dlpack_shares_too(batch: rc.Batch) -> None:

@@ -15,6 +15,7 @@ Every message reads ``<name> must <rule>, got <value>`` and then says what to do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = [
     "MissingExtra",
@@ -54,6 +55,10 @@ class _OneProblem(RecollectError):
         self.problem = Problem(name, rule, str(got), remedy)
         super().__init__(str(self.problem))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        problem = self.problem
+        return type(self), (problem.name, problem.rule, problem.got, problem.remedy)
+
 
 class OptionError(_OneProblem, ValueError):
     """An argument that breaks its rule."""
@@ -86,6 +91,9 @@ class StepError(RecollectError, ValueError):
         else:
             super().__init__("\n- ".join([f"the step has {len(lines)} problems; nothing was stored:", *lines]))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problems,)
+
 
 class MissingExtra(RecollectError, ImportError):
     """An optional package is not installed."""
@@ -94,3 +102,6 @@ class MissingExtra(RecollectError, ImportError):
         self.package = package
         self.extra = extra
         super().__init__(f"{package} must be installed for this, got nothing. Run: pip install 'recollect[{extra}]'")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -189,6 +191,50 @@ def test_more_than_the_machine_has() -> None:
     assert str(caught.value) == "capacity must fit in memory, got 8388608 rows of 4000004 bytes, 31250.0 GiB"
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": rc.Transition}, f"window must be a Window, got {rc.Transition!r}. Call the class to make one."),
+        ({"sampler": rc.Uniform}, f"sampler must be a Sampler, got {rc.Uniform!r}. Call the class to make one."),
+        ({"schema": {"obs": 1}}, "schema must be a Schema, got {'obs': 1}. Call the class to make one."),
+    ],
+)
+def test_classes_are_not_objects(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        rc.Memory(**({"schema": SCHEMA, "capacity": 20} | options))
+    assert str(caught.value) == message
+
+
+def test_a_memory_is_true_and_knows_its_fields() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    assert memory
+    assert "obs" in memory
+    assert "nope" not in memory
+    assert list(memory) == ["obs", "action", "reward"]
+    assert memory["obs"].shape == (2, 0, 2)
+    play(memory, 4, every=3)
+    assert memory["terminated"].tolist() == [[False, False, True, False, False]] * 2
+    assert not memory["truncated"].any()
+
+
+def test_batches_behave_like_objects() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    play(memory, 4)
+    batch = memory.sample(3)
+    batch.error = np.ones(3)
+    assert "error" in batch.copy()
+    assert isinstance(batch.copy(), rc.Batch)
+    with pytest.raises(AttributeError, match=r"^name must be one of obs, next_obs, .*, got 'nope'$"):
+        _ = batch.nope
+    assert repr(batch).startswith("Batch(obs: float32[3, 2], next_obs: float32[3, 2], action: uint8[3]")
+
+
+def test_huge_sizes_cost_nothing_where_rows_are_few() -> None:
+    memory = rc.Memory(SCHEMA, 20, 2, sampler=rc.Shuffled(), seed=0)
+    play(memory, 4)
+    assert memory.sample(2**31 - 1).serials.size == 6
+
+
 def test_stack_needs_windows_that_find_what_follows() -> None:
     schema = rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,)))
     with pytest.raises(OptionError, match=r"^stack must be used with a schema without next fields, got obs"):
@@ -251,6 +297,56 @@ def test_prefetch_gives_batches_ahead() -> None:
         np.testing.assert_array_equal(serials, twin.sample(8).serials)
     with pytest.raises(StopIteration):
         next(batches)
+
+
+def test_prefetch_ends_for_every_consumer() -> None:
+    calls = [0]
+
+    def draw() -> int:
+        calls[0] += 1
+        if calls[0] == 3:
+            raise ValueError("enough")
+        return calls[0]
+
+    batches, errors = rc.Prefetch(draw, 1), []
+
+    def consume() -> None:
+        try:
+            for _ in batches:
+                pass
+        except ValueError as error:
+            errors.append(str(error))
+
+    consumers = [threading.Thread(target=consume) for _ in range(2)]
+    for consumer in consumers:
+        consumer.start()
+    for consumer in consumers:
+        consumer.join(5)
+    assert not any(consumer.is_alive() for consumer in consumers)
+    assert errors == ["enough"]
+
+
+def test_a_forgotten_prefetch_stops() -> None:
+    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
+    play(memory, 10)
+    before = threading.active_count()
+    for _ in range(3):
+        next(memory.prefetch(4))
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_the_program_may_end_while_prefetching() -> None:
+    code = (
+        "import numpy as np, recollect as rc\n"
+        "memory = rc.Memory(rc.Schema(obs=rc.Field((64,))), 20_000)\n"
+        "flags = np.zeros(10_000, bool)\n"
+        "memory.extend(obs=np.zeros((10_000, 64)), reward=np.zeros(10_000), terminated=flags, truncated=flags)\n"
+        "batches = memory.prefetch(100_000)\n"
+        "next(batches)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_prefetch_passes_errors_on() -> None:

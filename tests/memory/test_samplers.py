@@ -64,7 +64,7 @@ def test_uniform_over_the_grid_of_overlapping_sequences() -> None:
 @pytest.mark.parametrize("stratified", [True, False])
 @pytest.mark.parametrize("window", [rc.Transition(), rc.Episodes()])
 def test_prioritized_in_proportion(stratified: bool, window: Any) -> None:
-    memory = filled(UNEVEN, window=window, sampler=rc.Prioritized(0.7, 0.5, eps=0.0, stratified=stratified))
+    memory = filled(UNEVEN, window=window, sampler=rc.Prioritized(0.7, 0.5, eps=1e-300, stratified=stratified))
     batch = memory.sample(4 * memory.ready)
     errors = 1.0 + batch.serials % 5 + batch.lanes
     memory.reweigh(batch, errors)
@@ -81,7 +81,7 @@ def test_prioritized_in_proportion(stratified: bool, window: Any) -> None:
 
 def test_weights_of_the_seed_example() -> None:
     """Priorities 1, 2, 4, 8 at beta .5: 1, .707, .5, .354 over the largest."""
-    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=0.5, eps=0.0))
+    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=0.5, eps=1e-300))
     memory.reweigh({"lanes": [0, 0, 0, 0], "serials": [0, 1, 2, 3]}, [1.0, 2.0, 4.0, 8.0])
     batch = memory.sample(400)
     by_row = dict(zip(batch.obs.astype(int).tolist(), batch.weights.tolist(), strict=True))
@@ -91,14 +91,14 @@ def test_weights_of_the_seed_example() -> None:
 
 
 def test_beta_may_follow_a_schedule() -> None:
-    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=rc.Linear(0.0, 1.0, steps=2), eps=0.0))
+    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=rc.Linear(0.0, 1.0, steps=2), eps=1e-300))
     memory.reweigh({"lanes": [0] * 4, "serials": [0, 1, 2, 3]}, [1.0, 4.0, 4.0, 4.0])
     least = [min(memory.sample(100).weights) for _ in range(4)]
     assert least == pytest.approx([1.0, 0.5, 0.25, 0.25])
 
 
 def test_new_rows_enter_with_the_largest_priority_so_far() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 8, sampler=rc.Prioritized(1.0, eps=0.0), seed=0)
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 8, sampler=rc.Prioritized(1.0, eps=1e-300), seed=0)
     row = {"obs": 0.0, "reward": 0.0, "terminated": True, "truncated": False}
     memory.append(**row)
     assert memory.priorities.sum() == 1
@@ -109,13 +109,13 @@ def test_new_rows_enter_with_the_largest_priority_so_far() -> None:
 
 
 def test_the_last_of_equal_rows_wins() -> None:
-    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=0.0))
+    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=1e-300))
     assert memory.reweigh({"lanes": [0, 0, 0], "serials": [0, 0, 0]}, [9.0, 4.0, 2.0]) == 0
     assert memory.priorities[0, 0] == 2
 
 
 def test_priorities_of_overwritten_rows_are_dropped_and_counted() -> None:
-    memory = filled([[9]], span=12, sampler=rc.Prioritized(1.0, eps=0.0))
+    memory = filled([[9]], span=12, sampler=rc.Prioritized(1.0, eps=1e-300))
     batch = memory.sample(64)
     for _ in range(4):
         memory.append(lanes=0, obs=0, reward=0.0, terminated=True, truncated=False)
@@ -147,7 +147,7 @@ def test_bad_priorities_change_nothing(errors: Any, message: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
 def test_priorities_of_any_number_type(dtype: str) -> None:
-    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=0.0))
+    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=1e-300))
     memory.reweigh({"lanes": [0, 0], "serials": [0, 1]}, np.ones(2, dtype))
     assert memory.priorities.sum() == 2
 
@@ -159,8 +159,9 @@ def test_only_prioritized_memories_are_reweighed() -> None:
             use()
 
 
-def test_an_epoch_has_every_row_once() -> None:
-    memory = filled(UNEVEN, sampler=rc.Shuffled())
+@pytest.mark.parametrize("sampler", [rc.Shuffled(), rc.Prioritized()])
+def test_an_epoch_has_every_row_once(sampler: Any) -> None:
+    memory = filled(UNEVEN, sampler=sampler)
     orders = []
     for _ in range(2):
         batches = [batch.obs.astype(int) for batch in memory.epoch(8)]
@@ -168,8 +169,15 @@ def test_an_epoch_has_every_row_once() -> None:
         orders.append(np.concatenate(batches).tolist())
         assert sorted(orders[-1]) == list(range(49))
     assert orders[0] != orders[1]
-    with pytest.raises(OptionError, match=r"^sampler must be Shuffled for epochs, got Uniform$"):
-        next(filled([[3]]).epoch(2))
+
+
+def test_epochs_do_not_disturb_each_other() -> None:
+    memory = filled([[10]])
+    seen = [(int(a.obs[0]), len([*memory.epoch(3)])) for a in memory.epoch(1)]
+    assert sorted(row for row, _ in seen) == list(range(10))
+    assert {inner for _, inner in seen} == {4}
+    for _ in memory.epoch(1):  # rows that come meanwhile are not part of it
+        memory.append(lanes=0, obs=0, reward=0.0, terminated=True, truncated=False)
 
 
 def test_shuffles_are_fair() -> None:
@@ -194,6 +202,10 @@ def test_same_seed_same_batches() -> None:
         np.testing.assert_array_equal(one.sample(32).serials, two.sample(32).serials)
     state = one.random_state
     later = one.sample(32)
+    one.random_state = state
+    np.testing.assert_array_equal(one.sample(32).serials, later.serials)
+    with pytest.raises(OptionError, match=r"^key0 must be a whole number from 0 to 18446744073709551615, got -1$"):
+        one.random_state = state | {"key0": -1}
     one.random_state = state
     np.testing.assert_array_equal(one.sample(32).serials, later.serials)
 
@@ -234,7 +246,10 @@ def test_too_few_to_draw_without_replacement(sampler: Any) -> None:
     [
         (lambda: rc.Prioritized(alpha=-0.1), "alpha must be from 0 to 1, got -0.1"),
         (lambda: rc.Prioritized(beta=-1.0), "beta must be finite and at least 0, got -1.0"),
-        (lambda: rc.Prioritized(eps=float("nan")), "eps must be finite and at least 0, got nan"),
+        (
+            lambda: rc.Prioritized(eps=float("nan")),
+            "eps must be above 0 and at most 1e100, got nan. It keeps every row within reach.",
+        ),
         (lambda: rc.Linear(0.0, 1.0, steps=0), "steps must be at least 1, got 0"),
         (lambda: filled([[2]]).sample(2, beta=float("inf")), "beta must be finite and at least 0, got inf"),
         (lambda: filled([[2]]).sample(0), "size must be a whole number from 1 to 2147483647, got 0"),

@@ -63,16 +63,17 @@ NOTHING = " (nothing was stored)"
             "obs must fit float32 exactly (up to 16777216), got 16777217. Give the field a wider dtype.",
         ),
         ({"terminated": np.zeros(2)}, "terminated must be boolean (bool), got float64. Compare it: value > 0."),
+        ({"terminated": [0, 2]}, "terminated must be 0 or 1, got 2. Compare it: value > 0."),
         ({"obs": "north"}, "obs must be float32 numbers of shape [2, 2], got 'north'"),
         ({"obs": [[1.0], [1.0, 2.0]]}, "obs must be float32 numbers of shape [2, 2], got [[1.0], [1.0, 2.0]]"),
         (
             {"truncated": np.array([True, False])},
-            "final_obs must be given for truncated steps, got none although 1 lanes were truncated. "
+            "final_obs must be given where a step is truncated, got none. "
             "Pass what was really seen after the last step as final_obs.",
         ),
         (
             {"truncated": np.array([True, False]), "final_obs": [None, np.zeros(2)]},
-            "final_obs[0] must be given for a truncated step, got None. Pass what was really seen after the last step.",
+            "final_obs[0] must be float32 numbers of shape [2], got None",
         ),
         (
             {"terminated": np.array([True, False]), "final_obs": np.zeros((3, 2))},
@@ -139,7 +140,7 @@ def test_one_lane_of_many() -> None:
     assert (batch.lanes[0], batch.serials[0], batch.next_obs[0].tolist()) == (1, 0, [3.0, 4.0])
 
 
-@pytest.mark.parametrize("lanes", [2, -1, [0, 0], [0, 2], [0.5], "all", [[0]]])
+@pytest.mark.parametrize("lanes", [2, -1, [0, 0], [0, 2], [0.5], "all", [[0]], [True]])
 def test_unknown_lanes_are_refused(lanes: Any) -> None:
     target = memory()
     with pytest.raises(OptionError) as caught:
@@ -199,3 +200,51 @@ def test_images_as_floats_are_refused_with_the_remedy() -> None:
     assert str(error) == (
         "obs must be whole numbers (uint8), got float64. Scale and round it yourself, or store it as float32." + NOTHING
     )
+
+
+def test_lanes_may_be_a_mask() -> None:
+    target = memory()
+    target.append(lanes=np.array([False, True]), obs=[[1, 2]], action=[0], reward=[0], terminated=[1], truncated=[0])
+    assert target.episodes.lane.tolist() == [1]
+    nothing = np.zeros(0)
+    target.append(
+        lanes=[], obs=np.zeros((0, 2)), action=[], reward=nothing, terminated=nothing > 0, truncated=nothing > 0
+    )
+    assert len(target) == 1
+
+
+def test_finals_of_lanes_that_did_not_end_are_not_looked_at() -> None:
+    target = memory(2, obs=rc.Field((1,), "uint8"))
+    flags = {"terminated": np.zeros(2, bool), "truncated": np.array([False, True])}
+    for finals in (np.array([[-1], [5]]), [np.zeros(9), [5]], np.array([[0.5], [5]], dtype=object), [None, [5]]):
+        target.append(obs=np.zeros((2, 1), np.uint8), reward=np.zeros(2), **flags, final_obs=finals)
+    assert (target.episodes.length[target.episodes.lane == 1] == 1).all()
+
+
+def test_one_dict_a_lane() -> None:
+    target = memory(2, obs={"a": rc.Field(), "b": rc.Field()})
+    flags = {"reward": np.zeros(2), "terminated": [True, False], "truncated": [False, True]}
+    rows = [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]
+    target.append(obs=rows, **flags, final_obs=[None, {"a": 5.0, "b": 6.0}])
+    batch = target.read([0, 1], [0, 0])
+    assert batch.obs.b.tolist() == [2, 4]
+    assert batch.next_obs.a.tolist() == [1, 5]
+    error = refused(target, obs=rows, **flags, final_obs=[None, {"a": 5.0}])
+    assert [problem.name for problem in error.problems] == ["final_obs/b[1]"] or "final_obs/b" in str(error)
+
+
+@pytest.mark.parametrize("finals", [np.array(None, dtype=object), np.array(1.0), np.zeros((5, 5)), object()])
+def test_odd_finals_are_refused(finals: Any) -> None:
+    """Found by review: a 0-d array here once crashed the core."""
+    target = memory(None, obs=rc.Field())
+    target.append(obs=0, reward=0, terminated=False, truncated=False)
+    block = {"obs": np.zeros(3, "f4"), "reward": np.zeros(3, "f4"), "terminated": np.array([0, 0, 1], bool)}
+    refused(target, "extend", **block, truncated=np.zeros(3, bool), final_obs=finals)
+
+
+def test_a_view_of_the_memory_may_be_stored_again() -> None:
+    target = rc.Memory(rc.Schema(obs=rc.Field((128,)), reward=None), 8, seed=0)
+    for t in range(9):
+        target.append(obs=np.full(128, t, "f4"), terminated=False, truncated=False)
+    target.extend(obs=target["obs"][0:4], terminated=np.zeros(4, bool), truncated=np.zeros(4, bool))
+    assert target["obs"][:, 0].tolist() == [8, 8, 1, 2, 3, 5, 6, 7]

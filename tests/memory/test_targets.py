@@ -220,8 +220,8 @@ FLAGS = np.zeros((6, 2), bool)
         ),
         (
             lambda: targets.gae(REWARD, [*VALUE, [0, 0]], terminated=FLAGS, truncated=~FLAGS),
-            "next_value must be given where steps before the last are truncated, got none. "
-            "The row after a truncated step belongs to another episode.",
+            "next_value must be given where another episode follows a truncated step, got none. "
+            "The value after that step is not the next row's.",
         ),
         (
             lambda: targets.gae(REWARD, VALUE[:3], NEXT_VALUE, terminated=FLAGS),

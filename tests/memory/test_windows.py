@@ -122,7 +122,7 @@ def test_loose_transitions_need_no_next_row() -> None:
         (lambda: rc.NStep(3, gamma=1.5), "gamma must be from 0 to 1, got 1.5"),
         (lambda: rc.Sequence(0), "length must be a whole number from 1 to 2147483648, got 0"),
         (lambda: rc.Sequence(4, burn_in=-1), "burn_in must be a whole number from 0 to 2147483648, got -1"),
-        (lambda: rc.Sequence(4, overlap=4), "overlap must be from 0 to 3, below length, got 4"),
+        (lambda: rc.Sequence(4, overlap=4), "overlap must be a whole number from 0 to 3, got 4"),
         (lambda: rc.Episodes(0), "length must be a whole number from 1 to 2147483648, got 0"),
     ],
 )
@@ -130,3 +130,15 @@ def test_bad_settings(make: Any, message: str) -> None:
     with pytest.raises(OptionError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_a_stack_named_by_its_group_leaves_rewards_alone() -> None:
+    """Found by review: it once read past the reward."""
+    schema = rc.Schema(team=rc.Group(obs=rc.Field((3,)), reward=rc.Field(), action=rc.Field((), "uint8")))
+    memory = rc.Memory(schema, 100, stack={"team": 4}, window=rc.NStep(3, 1.0), seed=0)
+    for t in range(50):
+        memory.append(team={"obs": [t] * 3, "reward": 1.0, "action": t}, terminated=False, truncated=False)
+    batch = memory.sample(5)
+    assert batch.team.reward.tolist() == [3.0] * 5
+    assert batch.team.obs.shape == (5, 4, 3)
+    assert batch.team.action.shape == (5,)

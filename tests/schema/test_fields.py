@@ -83,6 +83,13 @@ def test_equality_and_repr() -> None:
             "field name must not be one that a step or batch uses itself, got 'keys'. Choose another name.",
         ),
         (lambda: rc.Schema(**{"a b": rc.Field()}), "field name must be an identifier, got 'a b'. Choose another name."),
+        (lambda: rc.Field(None), "shape must have at most 24 sizes of at least 1, got None. Leave empty axes out."),  # type: ignore[arg-type]
+        (lambda: rc.Field((), None), "dtype must be a NumPy dtype, got None"),
+        (lambda: rc.Schema(obs={}), "obs must hold at least one field, got {}"),
+        (
+            lambda: rc.Schema(obs=rc.Field(), next_obs=rc.Field(role="plain")),
+            "next_obs must not have a role of its own beside the field it follows, got one. Leave role out.",
+        ),
         (lambda: rc.Schema(obs=(2,)), "obs/0 must be a Field, or a mapping or tuple of them, got 2"),
         (
             lambda: rc.Schema(reward=rc.Field((), "int32")),

@@ -102,6 +102,12 @@ def test_agents_must_agree() -> None:
         rc.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": []})
     assert str(caught.value) == "groups must hold each of a once, got none"
     with pytest.raises(SchemaError) as caught:
+        rc.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": [], "y": ["a"]})
+    assert str(caught.value) == "groups must hold each of a once, got a"
+    with pytest.raises(SchemaError) as caught:
+        rc.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"state": ["a"]}, state=rc.Field())
+    assert str(caught.value) == "group must have a name that no shared field has, got 'state'"
+    with pytest.raises(SchemaError) as caught:
         rc.Schema.from_agents(
             obs={"a": box, "b": spaces.Box(-1, 1, (2,))},
             action={"a": choice, "b": choice},

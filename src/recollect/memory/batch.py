@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Self, final
 
 __all__ = ["Batch", "Nest", "nested"]
 
@@ -15,6 +15,13 @@ class Nest(dict[str, Any]):
     """
 
     __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def copy(self) -> Self:
+        """The same entries in a new one."""
+        return type(self)(self)
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -53,6 +53,9 @@ class Memory:
         seed: int | None = None,
         threads: int = 2,
     ) -> None:
+        for name, part, kind in (("schema", schema, Schema), ("sampler", sampler, None), ("window", window, None)):
+            if isinstance(part, type) or (kind is not None and not isinstance(part, kind)):
+                raise OptionError(name, f"be a {name.capitalize()}", repr(part), "Call the class to make one.")
         self.schema = schema
         self.sampler: Sampler = sampler if sampler is not None else Uniform()
         self.window: Window = window if window is not None else Transition()
@@ -82,7 +85,7 @@ class Memory:
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
-    def append(self, *, lanes: Any = None, **step: Any) -> None:
+    def append(self, /, *, lanes: Any = None, **step: Any) -> None:
         """Append one step of all lanes, or of some.
 
         A step brings every field, ``terminated`` and ``truncated``. Where an episode ends it also brings what was seen
@@ -90,15 +93,15 @@ class Memory:
         observation stands in. Rows of lanes that did not end are not looked at there, and may be None.
 
         Args:
-            lanes: Lanes that step, ``[k]``, with values ``[k, ...]``; or one lane's number, with values without a
-                lane axis. None: all.
+            lanes: Lanes that step, ``[k]`` numbers or a boolean mask, with values ``[k, ...]``; or one lane's
+                number, with values without a lane axis. None: all.
 
         Raises:
             StepError: With every problem of the step. Nothing is stored.
         """
         self._write(step, lanes, block=False)
 
-    def extend(self, *, lanes: Any = None, **block: Any) -> None:
+    def extend(self, /, *, lanes: Any = None, **block: Any) -> None:
         """Append a block of steps: values ``[T, lanes, ...]``, or ``[T, ...]`` for one lane.
 
         ``final_<field>`` is either of the same leading shape or has one row an ended step, in the block's order.
@@ -110,7 +113,7 @@ class Memory:
 
         The newest row's outcome will never be known, so it becomes the final observation of the step before it.
         """
-        for lane in range(self.lanes) if lanes is None else np.atleast_1d(self._check_some_lanes(lanes)):
+        for lane in range(self.lanes) if lanes is None else np.atleast_1d(self._some_lanes(lanes)):
             self._store.cut(int(lane))
 
     def clear(self) -> None:
@@ -143,12 +146,15 @@ class Memory:
         Raises:
             StaleRows: If a row was overwritten, is not complete yet, or cannot begin this window.
         """
-        where, which = np.atleast_1d(np.asarray(lanes)), np.atleast_1d(np.asarray(serials))
+        which = np.atleast_1d(_host(serials))
+        where = np.atleast_1d(_host(lanes))
         for name, array in (("lanes", where), ("serials", which)):
             if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
                 raise OptionError(name, "be whole numbers [n]", f"{array.dtype}{list(array.shape)}")
-        if where.shape != which.shape:
-            raise OptionError("serials", f"be as many as lanes ({where.size})", which.size)
+        if where.size not in (1, which.size):
+            raise OptionError("lanes", f"be one or as many as serials ({which.size})", where.size)
+        where = np.broadcast_to(where.astype(np.int64), which.shape)
+        which = which.astype(np.int64)
         drawn = self._reader.read(where, which, self._threads)
         if not isinstance(drawn, dict):
             tails, heads = self._store.heads()
@@ -169,9 +175,7 @@ class Memory:
         """
         if not isinstance(self.sampler, Prioritized):
             raise OptionError("sampler", "be Prioritized to be reweighed", type(self.sampler).__name__)
-        lanes, serials = np.asarray(batch["lanes"]), np.asarray(batch["serials"])
-        if not isinstance(errors, np.ndarray):
-            errors = np.asarray(errors.detach().cpu() if hasattr(errors, "detach") else errors)
+        lanes, serials, errors = _host(batch["lanes"]), _host(batch["serials"]), _host(errors)
         dropped = self._reader.reweigh(lanes, serials, errors)
         if dropped < 0:
             dropped = self._reader.reweigh(lanes, serials, _finite(errors, lanes, serials))
@@ -179,15 +183,14 @@ class Memory:
         return dropped
 
     def epoch(self, size: int) -> Iterator[Batch]:
-        """Iterate once over all rows in random order, ``size`` at a time; the last batch may be smaller."""
-        if not isinstance(self.sampler, Shuffled):
-            raise OptionError("sampler", "be Shuffled for epochs", type(self.sampler).__name__)
+        """Iterate once over the rows there are now in random order, ``size`` at a time; the last batch may be smaller.
+
+        Rows that are overwritten before their turn raise StaleRows.
+        """
         size = _check_whole("size", size, 1, 2**31 - 1)
-        self._reader.forget()
-        while True:
-            yield self.sample(size)
-            if self._reader.remaining() == 0:
-                return
+        lanes, serials = self._reader.order()
+        for start in range(0, len(serials), size):
+            yield self.read(lanes[start : start + size], serials[start : start + size])
 
     def prefetch(self, size: int, *, ahead: int = 2) -> Prefetch:
         """An endless iterator whose batches are drawn by a background thread, ``ahead`` of their use.
@@ -244,20 +247,49 @@ class Memory:
 
     @property
     def random_state(self) -> dict[str, int]:
-        """State of the memory's generator; setting it back repeats the same draws."""
-        return {"key0": self._key[0], "key1": self._key[1], "position": self._reader.position()}
+        """State of the memory's generator, and how many batches it drew; setting it back repeats the same draws from
+        the same rows and priorities. An epoch of ``Shuffled`` starts anew.
+        """
+        return {
+            "key0": self._key[0],
+            "key1": self._key[1],
+            "position": self._reader.position(),
+            "batches": self._batches,
+        }
 
     @random_state.setter
     def random_state(self, state: Mapping[str, int]) -> None:
-        self._key = (int(state["key0"]), int(state["key1"]))
-        self._reader.seek(*self._key, int(state["position"]))
+        parts = [_check_whole(name, state[name], 0, 2**64 - 1) for name in ("key0", "key1", "position", "batches")]
+        key0, key1, position, self._batches = parts
+        self._reader.seek(key0, key1, position)
+        self._key = (key0, key1)
+        if isinstance(self.sampler, Shuffled):
+            self._reader.forget()
 
     def __getitem__(self, key: str) -> np.ndarray[Any, Any]:
-        """A read-only view of a field in the order of its slots, ``[lanes, rows, ...]``, closing rows included."""
-        index = self.schema.columns.index(self.schema[key])
-        _, heads = self._store.heads()
-        view = self._store.view(index)[:, : int(min(self._span, heads.max()))]
-        return view[0] if self._bare else view
+        """A read-only view of a field in the order of its slots, ``[lanes, rows, ...]``, closing rows included.
+
+        ``terminated`` and ``truncated`` come as copies.
+        """
+        tails, heads = self._store.heads()
+        rows = int(min(self._span, heads.max())) if (heads > tails).any() else 0
+        if key in ("terminated", "truncated"):
+            view = (self._store.flags()[:, :rows] & (1 if key == "terminated" else 2)) != 0
+            view.flags.writeable = False
+        else:
+            view = self._store.view(self.schema.columns.index(self.schema[key]))[:, :rows]
+        return np.asarray(view[0] if self._bare else view)
+
+    def __contains__(self, key: object) -> bool:
+        return any(column.key == key for column in self.schema)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the fields."""
+        return (column.key for column in self.schema)
+
+    def __bool__(self) -> bool:
+        """Always true: an empty memory is a memory."""
+        return True
 
     def __repr__(self) -> str:
         used = len(self)
@@ -271,22 +303,24 @@ class Memory:
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
         if self.schema.branches:
             step = flatten(step, self.schema.branches)
-        if isinstance(lanes, np.integer):
-            lanes = int(lanes)
-        if self._store.append(step, lanes, block):
-            return
         width: int | None = None if self._bare else self.lanes
         if lanes is not None:
-            lanes = self._check_some_lanes(lanes)
+            lanes = self._some_lanes(lanes)
             width = None if isinstance(lanes, int) else len(lanes)
+        if self._store.append(step, lanes, block):
+            return
         flat = step if self.schema.branches else flatten(step, self.schema.branches)
         exactly = exact(self.schema, flat, width=width, block=block)
         if not self._store.append(exactly, lanes, block):
             raise RuntimeError("the core refused a step that was found to be right; please report this")
 
-    def _check_some_lanes(self, lanes: Any) -> Any:
+    def _some_lanes(self, lanes: Any) -> Any:
         array = np.asarray(lanes)
         rule = f"be distinct whole numbers from 0 to {self.lanes - 1}"
+        if array.dtype.kind == "b" and array.shape == (self.lanes,):
+            array = np.flatnonzero(array)
+        if array.size == 0 and array.ndim == 1:
+            array = array.astype(np.int64)
         if array.dtype.kind not in "iu" or array.ndim > 1:
             raise OptionError("lanes", rule, repr(lanes))
         if array.size and (array.min() < 0 or array.max() >= self.lanes or np.unique(array).size != array.size):
@@ -340,6 +374,15 @@ def _finite(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> np.ndarra
         where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
         raise PriorityError("errors", "be finite", f"{errors[row]} at {where}", "No priority was changed.")
     return errors.astype(np.float64)
+
+
+def _host(values: Any) -> np.ndarray[Any, Any]:
+    """Values as an array; tensors of any device and float type too."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        if values.is_floating_point():
+            values = values.double()  # NumPy has no bfloat16
+    return np.asarray(values)
 
 
 def _key(seed: int | None) -> tuple[int, int]:

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 __all__ = ["Prefetch"]
+
+_Item: TypeAlias = tuple[Any, BaseException | None]
+
+_POLL = 0.05
 
 
 @final
 class Prefetch(Iterator[Any]):
     """An iterator over what ``draw`` returns, called by a background thread; use it in a ``with`` statement.
 
-    What comes out was drawn up to ``ahead`` calls earlier: priorities and rows that came since are not in it.
+    What comes out was drawn up to ``ahead`` calls earlier: priorities and rows that came since are not in it. An error
+    of ``draw`` is raised where its result would have come, and ends the iteration.
     """
 
     def __init__(self, draw: Callable[[], Any], ahead: int) -> None:
-        self._draw = draw
-        self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(maxsize=ahead)
+        self._ready: queue.Queue[_Item] = queue.Queue(maxsize=ahead)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="recollect-prefetch", daemon=True)
-        self._thread.start()
+        # The thread knows neither this object nor the program's end, so both have to stop it.
+        thread = threading.Thread(
+            target=_work, args=(draw, self._ready, self._stop), name="recollect-prefetch", daemon=True
+        )
+        self._finish = weakref.finalize(self, _finish, thread, self._stop)
+        self._finish.atexit = False
+        _running[thread] = self._stop
+        thread.start()
 
     def __next__(self) -> Any:
-        if self._stop.is_set():
-            raise StopIteration
-        value, error = self._ready.get()
-        if error is not None:
-            self.close()
-            raise error
-        return value
+        while not self._stop.is_set():
+            try:
+                value, error = self._ready.get(timeout=_POLL)
+            except queue.Empty:
+                continue
+            if error is not None:
+                self.close()
+                raise error
+            return value
+        raise StopIteration
 
     def __enter__(self) -> Prefetch:
         return self
@@ -44,22 +59,38 @@ class Prefetch(Iterator[Any]):
 
     def close(self) -> None:
         """Stop the thread and let go of what it drew."""
-        self._stop.set()
-        while self._thread.is_alive():
-            try:
-                self._ready.get(timeout=0.01)
-            except queue.Empty:
-                continue
-        self._thread.join()
+        self._finish()
 
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            error: BaseException | None = None
-            value: Any = None
+
+# Threads still drawing. At exit they are stopped before the interpreter takes itself apart: a thread that comes back
+# from native code after that would end the process.
+_running: weakref.WeakKeyDictionary[threading.Thread, threading.Event] = weakref.WeakKeyDictionary()
+
+
+def _finish(thread: threading.Thread, stop: threading.Event) -> None:
+    stop.set()
+    if thread is not threading.current_thread():
+        thread.join()
+
+
+@atexit.register
+def _finish_all() -> None:
+    for thread, stop in list(_running.items()):
+        _finish(thread, stop)
+
+
+def _work(draw: Callable[[], Any], ready: queue.Queue[_Item], stop: threading.Event) -> None:
+    while not stop.is_set():
+        item: _Item
+        try:
+            item = (draw(), None)
+        except Exception as problem:
+            item = (None, problem)
+        while not stop.is_set():
             try:
-                value = self._draw()
-            except Exception as problem:
-                error = problem
-            self._ready.put((value, error))
-            if error is not None:
-                return
+                ready.put(item, timeout=_POLL)
+                break
+            except queue.Full:
+                continue
+        if item[1] is not None:
+            return

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final
 
+import numpy as np
+
 from recollect.errors import OptionError
 
 __all__ = ["Linear", "Prioritized", "Recent", "Sampler", "SamplerSpec", "Shuffled", "Uniform"]
@@ -72,6 +74,7 @@ class Prioritized:
     Args:
         alpha: 0 draws uniformly, 1 in full proportion.
         beta: 0 corrects nothing, 1 corrects fully; or a function of the number of batches drawn, such as ``Linear``.
+        eps: Added to every error, so that no row falls out of reach.
         stratified: Draw one row from each of equal parts of the total instead of independently.
     """
 
@@ -83,14 +86,14 @@ class Prioritized:
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise OptionError("alpha", "be from 0 to 1", self.alpha)
-        if not (self.eps >= 0 and math.isfinite(self.eps)):
-            raise OptionError("eps", "be finite and at least 0", self.eps)
+        if not 0 < self.eps <= 1e100:
+            raise OptionError("eps", "be above 0 and at most 1e100", self.eps, "It keeps every row within reach.")
         if not callable(self.beta):
             check_beta(self.beta)
 
     def spec(self) -> SamplerSpec:
         """The rule as the core takes it."""
-        return ("prioritized", float(self.alpha), float(self.eps), self.stratified)
+        return ("prioritized", float(self.alpha), float(self.eps), bool(self.stratified))
 
 
 @final
@@ -98,7 +101,7 @@ class Prioritized:
 class Shuffled:
     """Every row exactly once an epoch, in random order; the last batch of an epoch may be smaller.
 
-    Writing to the memory begins a new epoch. ``Memory.epoch`` iterates over one.
+    Writing to the memory begins a new epoch. ``Memory.epoch`` iterates over one whatever the sampler.
     """
 
     def spec(self) -> SamplerSpec:
@@ -109,7 +112,11 @@ class Shuffled:
 @final
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The newest rows, as many from each lane as from the others, oldest first."""
+    """The newest rows, counted back in every lane alike, oldest first.
+
+    Counted are rows that the window can be read from: in a lane whose episode goes on, the newest step is not among
+    them before its next observation is known.
+    """
 
     def spec(self) -> SamplerSpec:
         """The rule as the core takes it."""
@@ -118,6 +125,6 @@ class Recent:
 
 def check_beta(beta: float) -> float:
     """The exponent, if it is one."""
-    if not (beta >= 0 and math.isfinite(beta)):
-        raise OptionError("beta", "be finite and at least 0", beta)
+    if not isinstance(beta, (int, float, np.number)) or not (beta >= 0 and math.isfinite(beta)):
+        raise OptionError("beta", "be finite and at least 0", repr(beta))
     return float(beta)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -12,7 +12,14 @@ from recollect.schema import Column, Schema
 
 __all__ = ["exact", "flatten"]
 
+Array: TypeAlias = np.ndarray[Any, Any]
+
 _FLAGS = ("terminated", "truncated")
+
+
+@final
+class _PerLane(list[Any]):
+    """One value a lane, None where there is none: how Gymnasium gives final observations."""
 
 
 def flatten(step: Mapping[str, Any], branches: frozenset[str]) -> dict[str, Any]:
@@ -25,10 +32,9 @@ def flatten(step: Mapping[str, Any], branches: frozenset[str]) -> dict[str, Any]
         elif isinstance(value, Mapping):
             for key, inner in value.items():
                 walk(inner, f"{path}/{key}")
-        elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
-            # One entry an environment, None where nothing was seen: Gymnasium's final observations.
-            for key in {key for entry in value if entry is not None for key in _keys(entry)}:
-                walk(_objects([None if entry is None else entry[key] for entry in value]), f"{path}/{key}")
+        elif _is_per_lane(value):
+            for key in dict.fromkeys(key for entry in value if entry is not None for key in _keys(entry)):
+                walk(_PerLane(_part(entry, key) for entry in value), f"{path}/{key}")
         elif isinstance(value, (tuple, list)):
             for index, inner in enumerate(value):
                 walk(inner, f"{path}/{index}")
@@ -40,9 +46,7 @@ def flatten(step: Mapping[str, Any], branches: frozenset[str]) -> dict[str, Any]
     return flat
 
 
-def exact(
-    schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: bool
-) -> dict[str, np.ndarray[Any, Any]]:
+def exact(schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: bool) -> dict[str, Array]:
     """The step as arrays of exactly the stored shapes and dtypes.
 
     Args:
@@ -61,7 +65,7 @@ def exact(
     problems += [Problem(key, "be given", "nothing") for key in missing]
 
     lead = _lead(flat, width, block=block)
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[str, Array] = {}
     flags = [Column(key, (), np.dtype(bool), "plain") for key in _FLAGS]
     for column in (*flags, *schema):
         if column.key in flat:
@@ -69,25 +73,28 @@ def exact(
             if value is not None:
                 arrays[column.key] = value
     if all(key in arrays for key in _FLAGS):
-        arrays |= _finals(schema, flat, arrays, lead, problems, block=block)
+        arrays |= _finals(schema, flat, arrays, problems, block=block)
     if problems:
         raise StepError(tuple(problems))
     return arrays
 
 
-def _kind(value: Any) -> str:
-    return getattr(getattr(value, "dtype", None), "kind", "")
+def _is_per_lane(value: Any) -> bool:
+    if isinstance(value, _PerLane):
+        return True
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and all(entry is None or isinstance(entry, (Mapping, tuple, list)) for entry in value)
+    return isinstance(value, (list, tuple)) and all(entry is None or isinstance(entry, Mapping) for entry in value)
 
 
-def _keys(entry: Any) -> Any:
-    return entry.keys() if isinstance(entry, Mapping) else range(len(entry))
+def _keys(entry: Any) -> Iterable[Any]:
+    return entry if isinstance(entry, Mapping) else range(len(entry))
 
 
-def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
-    array = np.empty(len(values), dtype=object)
-    for index, value in enumerate(values):
-        array[index] = value
-    return array
+def _part(entry: Any, key: Any) -> Any:
+    if isinstance(entry, Mapping):
+        return entry.get(key)
+    return entry[key] if entry is not None and key < len(entry) else None
 
 
 def _lead(flat: Mapping[str, Any], width: int | None, *, block: bool) -> tuple[int | None, ...]:
@@ -100,16 +107,22 @@ def _lead(flat: Mapping[str, Any], width: int | None, *, block: bool) -> tuple[i
     return (None, *lead)
 
 
+def _array(value: Any) -> Array | None:
+    """The value as numbers, if it is any."""
+    try:
+        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except (ValueError, TypeError, RuntimeError):
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
 def _value(
     name: str, value: Any, column: Column, lead: tuple[int | None, ...], problems: list[Problem]
-) -> np.ndarray[Any, Any] | None:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        array = np.asarray(None)
+) -> Array | None:
+    array = _array(value)
     wanted = (*lead, *column.shape)
     shape = f"[{', '.join('T' if n is None else str(n) for n in wanted)}]"
-    if array.dtype.kind not in "biuf":
+    if array is None:
         problems.append(Problem(name, f"be {column.dtype} numbers of shape {shape}", _brief(value)))
         return None
     if array.ndim != len(wanted) or any(n not in (None, m) for n, m in zip(wanted, array.shape, strict=True)):
@@ -118,107 +131,103 @@ def _value(
         return None
     broken = _misfit(array, column.dtype)
     if broken is not None:
-        problems.append(Problem(name, broken[0], broken[1], broken[2]))
+        problems.append(Problem(name, *broken))
         return None
     return np.asarray(array, dtype=column.dtype, order="C")
 
 
-def _misfit(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> tuple[str, str, str] | None:
+def _misfit(array: Array, dtype: np.dtype[Any]) -> tuple[str, str, str] | None:
     """The rule a value breaks by its dtype or range, what it was, and the remedy."""
     if array.dtype == dtype or array.size == 0:
         return None
-    if dtype.kind in "iub" and array.dtype.kind == "f":
-        remedy = "Scale and round it yourself, or store it as float32."
-        if dtype == np.dtype(bool):
-            remedy = "Compare it: value > 0."
-        return f"be {'boolean' if dtype.kind == 'b' else 'whole numbers'} ({dtype})", str(array.dtype), remedy
-    if dtype.kind in "iub":
-        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    wider = "Give the field a wider dtype."
+    compare = "Compare it: value > 0."
+    if dtype.kind == "b":
+        if array.dtype.kind == "f":
+            return "be boolean (bool)", str(array.dtype), compare
+        worst = max(array.min(), array.max(), key=lambda n: abs(int(n)))
+        return None if int(array.min()) >= 0 and int(array.max()) <= 1 else ("be 0 or 1", str(worst), compare)
+    if dtype.kind in "iu":
+        if array.dtype.kind == "f":
+            remedy = "Scale and round it yourself, or store it as float32."
+            return f"be whole numbers ({dtype})", str(array.dtype), remedy
+        limits = np.iinfo(dtype)
         for worst in (array.min(), array.max()):
-            if not low <= int(worst) <= high:
-                return f"fit {dtype} ({low} to {high})", str(worst), "Give the field a wider dtype."
+            if not limits.min <= int(worst) <= limits.max:
+                return f"fit {dtype} ({limits.min} to {limits.max})", str(worst), wider
         return None
     if array.dtype.kind in "iu":
         limit = 1 << (np.finfo(dtype).nmant + 1)
         for worst in (array.min(), array.max()):
             if abs(int(worst)) > limit:
-                return f"fit {dtype} exactly (up to {limit})", str(worst), "Give the field a wider dtype."
+                return f"fit {dtype} exactly (up to {limit})", str(worst), wider
         return None
     with np.errstate(over="ignore"):
         lost = np.isfinite(array) & ~np.isfinite(array.astype(dtype))
-    if lost.any():
-        return f"fit {dtype}", str(array[lost].flat[0]), "Give the field a wider dtype."
-    return None
+    return (f"fit {dtype}", str(array[lost].flat[0]), wider) if lost.any() else None
 
 
 def _finals(
-    schema: Schema,
-    flat: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray[Any, Any]],
-    lead: tuple[int | None, ...],
-    problems: list[Problem],
-    *,
-    block: bool,
-) -> dict[str, np.ndarray[Any, Any]]:
-    """What was seen after the last step of every episode that ends here."""
+    schema: Schema, flat: Mapping[str, Any], arrays: Mapping[str, Array], problems: list[Problem], *, block: bool
+) -> dict[str, Array]:
+    """What was seen after the last step of every episode that ends here: for a block a row each, else a row a lane."""
     observed = [column for column in schema if column.final_key is not None]
     ended = arrays["terminated"] | arrays["truncated"]
     needed = arrays["truncated"] & ~arrays["terminated"]
-    if schema.loose or not ended.any():
+    given = {column.key for column in observed if flat.get(str(column.final_key)) is not None}
+    if schema.loose or not ended.any() or (not given and not needed.any()):
         return {}
-    given = [column for column in observed if flat.get(str(column.final_key)) is not None]
-    if not given and not needed.any():
-        return {}
-    finals: dict[str, np.ndarray[Any, Any]] = {}
+    finals: dict[str, Array] = {}
     for column in observed:
         key = str(column.final_key)
-        if column not in given:
-            got = f"none although {int(needed.sum())} lanes were truncated" if needed.any() else "none beside others"
+        if column.key not in given:
+            rule = "be given where a step is truncated" if needed.any() else "be given if other final fields are"
             remedy = f"Pass what was really seen after the last step as {key}."
-            problems.append(Problem(key, "be given for truncated steps", got, remedy))
+            problems.append(Problem(key, rule, "none", remedy))
             continue
-        value: Any = flat[key]
-        if not block and (isinstance(value, (list, tuple)) or _kind(value) == "O"):
-            value = _dense(key, value, column, arrays.get(column.key), ended, needed, problems)
-            if value is None:
-                continue
-        # A block may bring one final value an ended step instead of one a step.
-        count = int(ended.sum())
-        compact = block and np.shape(value) == (count, *column.shape)
-        array = _value(key, value, column, (count,) if compact else lead, problems)
-        if array is not None:
-            finals[key] = array
+        seen = arrays.get(column.key)
+        if seen is None:
+            continue
+        rows = _ended_rows(key, flat[key], column, seen, ended, needed, problems, block=block)
+        if rows is not None:
+            finals[key] = rows
+            if not block:
+                finals[key] = seen.copy()
+                finals[key][ended] = rows
     return finals
 
 
-def _dense(
+def _ended_rows(
     name: str,
     value: Any,
     column: Column,
-    seen: np.ndarray[Any, Any] | None,
-    ended: np.ndarray[Any, Any],
-    needed: np.ndarray[Any, Any],
+    seen: Array,
+    ended: Array,
+    needed: Array,
     problems: list[Problem],
-) -> np.ndarray[Any, Any] | None:
-    """One entry a lane, None where none is needed, as an array; what was seen last stands in for None."""
-    entries = list(value)
-    if seen is None or ended.ndim != 1 or len(entries) != len(ended) or not any(entry is None for entry in entries):
-        return np.asarray(value.tolist() if isinstance(value, np.ndarray) else value)
-    dense = seen.copy()
-    for lane, entry in enumerate(entries):
-        if entry is None:
-            if needed[lane]:
-                remedy = "Pass what was really seen after the last step."
-                problems.append(Problem(f"{name}[{lane}]", "be given for a truncated step", "None", remedy))
+    *,
+    block: bool,
+) -> Array | None:
+    """One final value an ended step, in order. Values of steps that did not end are not looked at."""
+    count = int(ended.sum())
+    entries = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
+    if not block and ended.ndim == 1 and isinstance(entries, (list, tuple)) and len(entries) == len(ended):
+        rows: list[Array] = []
+        for lane in np.flatnonzero(ended):
+            if entries[lane] is None and not needed[lane]:
+                rows.append(seen[lane])
+                continue
+            row = _value(f"{name}[{lane}]", entries[lane], column, (), problems)
+            if row is None:
                 return None
-            continue
-        if not ended[lane]:
-            continue
-        row = _value(f"{name}[{lane}]", entry, column, (), problems)
-        if row is None:
-            return None
-        dense[lane] = row
-    return dense
+            rows.append(row)
+        return np.stack(rows)
+    array = _array(entries)
+    if array is not None and array.shape == (*ended.shape, *column.shape):
+        return _value(name, array[ended], column, (count,), problems)
+    if array is not None and block and array.shape == (count, *column.shape):
+        return _value(name, array, column, (count,), problems)
+    return _value(name, entries, column, ended.shape, problems)
 
 
 def _brief(value: Any) -> str:

@@ -2,9 +2,9 @@
 
 Everywhere: ``reward[t]`` is what step t brought and ``next_value[t]`` the value of what was seen after that very step,
 which at a truncated step is the final observation, not the next episode's first. Where values are given as
-``[T + 1, N]``, ``next_value`` may be left out as long as no step but the last is truncated. Flags and ``mask`` may have
-fewer trailing axes than values: ``[T, N]`` for values ``[T, N, A]``. Rows where ``mask`` is False come out as zero and
-pass nothing on.
+``[T + 1, N]``, ``next_value`` may be left out as long as no step of another episode follows a truncated one. Flags and
+``mask`` may have fewer trailing axes than values: ``[T, N]`` for values ``[T, N, A]``. Rows where ``mask`` is False
+come out as zero and pass nothing on.
 """
 
 from __future__ import annotations
@@ -189,10 +189,9 @@ class _Block:
             raise OptionError("reward", "have shape [T, N, ...]", list(array.shape), "Add an axis: reward[:, None].")
         self._shape = array.shape
         self.reward = self._flat(array)
-        self._truncated = None if truncated is None else _flags("truncated", truncated, self._shape)
         self.flags = (
             self._flat(_flags("terminated", terminated, self._shape)),
-            None if self._truncated is None else self._flat(self._truncated),
+            None if truncated is None else self._flat(_flags("truncated", truncated, self._shape)),
             None if mask is None else self._flat(_flags("mask", mask, self._shape)),
         )
 
@@ -213,14 +212,22 @@ class _Block:
             raise OptionError(
                 "value", f"have shape {list(longer)} without next_value", list(array.shape), "Pass next_value."
             )
-        if self._truncated is not None and self._truncated[:-1].any():
+        if self._cut_short():
             raise OptionError(
                 "next_value",
-                "be given where steps before the last are truncated",
+                "be given where another episode follows a truncated step",
                 "none",
-                "The row after a truncated step belongs to another episode.",
+                "The value after that step is not the next row's.",
             )
         return self.like("value", array[:-1]), self.like("next_value", array[1:])
+
+    def _cut_short(self) -> bool:
+        """Whether a truncated step is followed by a row of another episode."""
+        terminated, truncated, mask = self.flags
+        if truncated is None:
+            return False
+        cut = truncated[:-1] & ~terminated[:-1]
+        return bool((cut if mask is None else cut & mask[1:]).any())
 
     def shaped(self, flat: Array) -> Array:
         """A result in the rewards' shape."""

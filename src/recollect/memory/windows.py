@@ -118,15 +118,15 @@ class Sequence:
     def __post_init__(self) -> None:
         _check_count("length", self.length)
         _check_count("burn_in", self.burn_in, least=0)
-        if self.overlap is not None and not 0 <= self.overlap < self.length:
-            raise OptionError("overlap", f"be from 0 to {self.length - 1}, below length", self.overlap)
+        if self.overlap is not None:
+            _check_count("overlap", self.overlap, least=0, most=self.length - 1)
         if isinstance(self.start_fields, str):
             object.__setattr__(self, "start_fields", (self.start_fields,))
 
     def spec(self) -> WindowSpec:
         """The window as the core takes it."""
         stride = 0 if self.overlap is None else self.length - self.overlap
-        return (1, self.length, self.burn_in, stride, 1.0, self.across, False, False)
+        return (1, self.length, self.burn_in, stride, 1.0, bool(self.across), False, False)
 
     def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
         """The arrays of a batch as the core takes them."""
@@ -159,15 +159,14 @@ class Episodes:
 
     def spec(self) -> WindowSpec:
         """The window as the core takes it."""
-        return (2, self.length or 0, 0, 0, 1.0, False, self.packed, self.length is not None)
+        return (2, self.length or 0, 0, 0, 1.0, False, bool(self.packed), self.length is not None)
 
     def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
         """The arrays of a batch as the core takes them."""
         return _span_outputs(schema, stack, across=False, start_fields=())
 
 
-def _check_count(name: str, value: int, least: int = 1) -> None:
-    most = 1 << 31
+def _check_count(name: str, value: int, least: int = 1, most: int = 1 << 31) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise OptionError(name, f"be a whole number from {least} to {most}", repr(value))
 
@@ -177,6 +176,8 @@ def _belongs(key: str, name: str) -> bool:
 
 
 def _frames(column: Column, stack: Mapping[str, int]) -> int:
+    if column.role != "observed":
+        return 1
     return next((frames for name, frames in stack.items() if _belongs(column.key, name)), 1)
 
 

@@ -42,10 +42,12 @@ class Field:
     role: Role | None = None
 
     def __post_init__(self) -> None:
-        shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
+        shape = self.shape if isinstance(self.shape, (tuple, list)) else (self.shape,)
         if any(not isinstance(n, (int, np.integer)) or n < 1 for n in shape) or len(shape) > 24:
             raise SchemaError("shape", "have at most 24 sizes of at least 1", self.shape, "Leave empty axes out.")
         try:
+            if self.dtype is None:
+                raise TypeError
             dtype = np.dtype(self.dtype)
         except TypeError:
             raise SchemaError("dtype", "be a NumPy dtype", repr(self.dtype)) from None
@@ -145,6 +147,9 @@ class Schema:
         from recollect.schema.spaces import agent_fields, fields_of
 
         fields, agents = agent_fields(obs, action, groups, shared_reward=shared_reward, float64=float64)
+        for name in shared:
+            if name in fields:
+                raise SchemaError("group", "have a name that no shared field has", repr(name))
         fields |= {name: fields_of(name, space, float64=float64) for name, space in shared.items()}
         if shared_reward:
             fields.setdefault("reward", Field())
@@ -199,6 +204,8 @@ def _columns(name: str, value: Any, above: tuple[str, ...]) -> list[Column]:
     def walk(part: Any, inner: tuple[str, ...]) -> None:
         if isinstance(part, Field):
             found.append(_column(name, part, above, inner))
+        elif isinstance(part, (Mapping, tuple, list)) and not part:
+            raise SchemaError("/".join((*above, name, *inner)), "hold at least one field", repr(part))
         elif isinstance(part, Mapping):
             for key, below in part.items():
                 if not isinstance(key, str) or not key or "/" in key:
@@ -247,6 +254,10 @@ def _check_next(columns: tuple[Column, ...]) -> bool:
     twice = {key for key in keys if keys.count(key) > 1}
     if twice:
         raise SchemaError("field name", "be used once", repr(sorted(twice)[0]))
+    made = {key for c in columns for key in (c.next_key, c.final_key) if key}
+    taken = sorted(c.key for c in columns if c.key in made and c.role != "next")
+    if taken:
+        raise SchemaError(taken[0], "not have a role of its own beside the field it follows", "one", "Leave role out.")
     by_key = {column.key: column for column in columns}
     carried = {column.key for column in columns if column.role == "next"}
     observed = [column for column in columns if column.role == "observed"]

@@ -118,7 +118,7 @@ def _as_named(
     obs: Mapping[str, Any], action: Mapping[str, Any], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     placed = [agent for names in groups.values() for agent in names]
-    if sorted(placed) != sorted(obs):
+    if sorted(placed) != sorted(obs) or not all(groups.values()):
         raise SchemaError("groups", f"hold each of {', '.join(sorted(obs))} once", ", ".join(sorted(placed)) or "none")
     for group, names in groups.items():
         if any(obs[a] != obs[names[0]] or action[a] != action[names[0]] for a in names):
