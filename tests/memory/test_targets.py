@@ -177,6 +177,28 @@ def test_lambda_one_and_many_steps_are_the_same(time: int, seed: int) -> None:
     np.testing.assert_allclose(targets.vtrace(r, v, nv, ratio=ones * 0, **ends)[0], np.where(mask, v, 0))
 
 
+def test_nothing_crosses_an_episodes_end() -> None:
+    """Not even infinity and NaN, which times zero are not zero."""
+    nv = [[0.0, 0.0], [np.inf, 0.0], [0.0, np.nan]]
+    term = np.array([[False, False], [True, False], [False, False]])
+    trunc = np.array([[False, False], [False, True], [False, False]])
+    for dtype in ("float32", "float64"):
+        r, v, nv_ = arrays(dtype, np.ones((3, 2)), np.zeros((3, 2)), nv)
+        ends = {"terminated": term, "truncated": trunc, "gamma": 0.5}
+        assert np.isfinite(targets.gae(r, v, nv_, lam=0.5, **ends)[0][:2]).all()
+        assert np.isfinite(targets.td_lambda(r, nv_, lam=0.5, **ends)[:2]).all()
+        assert np.isfinite(targets.n_step_returns(r, nv_, n=3, **ends)[:2]).all()
+
+
+def test_padded_episodes_may_leave_next_values_out() -> None:
+    """The row after a truncated step is its final observation there, and masked."""
+    r, v = np.ones((3, 1)), np.arange(4.0)[:, None]
+    cut, mask = np.array([[False], [True], [False]]), np.array([[True], [True], [False]])
+    ends = {"terminated": np.zeros((3, 1), bool), "truncated": cut, "mask": mask, "gamma": 0.5, "lam": 0.5}
+    short = targets.gae(r, v, **ends)[0]
+    np.testing.assert_array_equal(short, targets.gae(r, v[:-1], v[1:], **ends)[0])
+
+
 def test_agents_share_the_flags_of_their_environment() -> None:
     random = np.random.default_rng(0)
     r, v, nv = (random.standard_normal((5, 3, 2)) for _ in range(3))
