@@ -83,7 +83,7 @@ $(SANITIZE_READY): $(DEPS) $(CORE)
 	@echo "--- building the core with sanitisers"
 	@$(PYTHON) -m venv $(SANITIZE_VENV)
 	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		pip $(BUILD) pytest hypothesis scipy
+		pip $(BUILD) pytest hypothesis scipy gymnasium
 	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 		--config-settings=cmake.define.RECOLLECT_SANITIZE=ON --config-settings=build-dir=build/sanitize .
 	@touch $@

@@ -131,10 +131,12 @@ Store::Store(std::int64_t lanes, std::int64_t span, bool bare, bool loose, const
 
 bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
   Held held;
+  held.objects.reserve(2 * columns_.size() + 8);
   const Timeline& line = timeline();
   Steps steps{};
   steps.time = 1;
   steps.width = line.lanes();
+  steps.fields.reserve(columns_.size());
   Lead lead{{0, 0}, 0, 1};
   bool axis = !bare_;
   std::int64_t one = 0;

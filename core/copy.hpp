@@ -5,6 +5,10 @@
 #include <cstring>
 #include <thread>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace recollect {
 
 template <int N>
@@ -31,6 +35,24 @@ inline void copy_bytes(char* to, const char* from, std::int64_t n) {
   }
 }
 
+// Past the caches, for batches that would not stay in them anyway: it saves reading what is only written over.
+inline void copy_past_caches(char* to, const char* from, std::int64_t n) {
+#if defined(__SSE2__)
+  if (reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && n % 16 == 0) {
+    for (std::int64_t i = 0; i < n; i += 16)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+    return;
+  }
+#endif
+  std::memcpy(to, from, static_cast<std::size_t>(n));
+}
+
+inline void finish_past_caches() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
 template <int N>
 inline void copy_fixed_rows(char* to, const char* from, std::int64_t pitch, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) copy_fixed<N>(to + i * N, from + i * pitch);
@@ -50,6 +72,15 @@ inline void copy_rows(char* to, const char* from, std::int64_t pitch, std::int64
     case 32: return copy_fixed_rows<32>(to, from, pitch, n);
     default:
       for (std::int64_t i = 0; i < n; ++i) copy_bytes(to + i * bytes, from + i * pitch, bytes);
+  }
+}
+
+// The other way round: n values that lie side by side, put `pitch` bytes apart.
+inline void spread_rows(char* to, std::int64_t pitch, const char* from, std::int64_t bytes, std::int64_t n) {
+  if (bytes == 4) {
+    for (std::int64_t i = 0; i < n; ++i) copy_fixed<4>(to + i * pitch, from + i * 4);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) copy_bytes(to + i * pitch, from + i * bytes, bytes);
   }
 }
 

@@ -196,7 +196,7 @@ class Timeline {
       flags_[slot(lane, newest - 1)] |= kTruncated;
       flags_[slot(lane, newest)] = kClosing;
       for (const Field& field : fields_)
-        if (!field.observed) blank(field, {{slot(lane, newest), 0}});
+        if (!field.observed) blank(field, {{slot(lane, newest), 0, 1}});
       index.closed.push({index.open, newest});
     }
     index.open = kNone;
@@ -214,8 +214,14 @@ class Timeline {
   }
 
  private:
+  // Consecutive rows of a source and the consecutive slots they go to.
   struct Write {
-    std::int64_t slot, row;
+    std::int64_t slot, row, count;
+  };
+  struct Copy {
+    char* to;
+    Source from;
+    std::int64_t pitch, bytes;
   };
   // Where a lane is being written.
   struct Cursor {
@@ -248,30 +254,25 @@ class Timeline {
         const std::int64_t at = advance(cursor);
         flags_[at] = static_cast<std::uint8_t>(ends | (cursor.first ? kFirst : 0));
         cursor.first = ends != 0;
-        rows_.push_back({at, row});
+        if (steps.width == 1 && !rows_.empty() && rows_.back().slot + rows_.back().count == at)
+          ++rows_.back().count;
+        else
+          rows_.push_back({at, row, 1});
         if (ends == 0) continue;
         if (!loose_) {
           const std::int64_t closing = advance(cursor);
           flags_[closing] = kClosing;
           if (given)
-            closings_.push_back({closing, steps.finals_compact ? ended : row});
+            closings_.push_back({closing, steps.finals_compact ? ended : row, 1});
           else
-            repeats_.push_back({closing, row});
+            repeats_.push_back({closing, row, 1});
         }
         ++ended;
       }
     }
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      const Field& field = fields_[f];
-      write(field, rows_, steps.fields[f]);
-      if (field.observed) {
-        write(field, repeats_, steps.fields[f]);
-        write(field, closings_, steps.finals[f]);
-      } else {
-        blank(field, repeats_);
-        blank(field, closings_);
-      }
-    }
+    write(rows_, steps.fields, false);
+    write(repeats_, steps.fields, true);
+    write(closings_, steps.finals, true);
     for (std::int64_t i = 0; i < steps.width; ++i) {
       const std::int64_t lane = steps.lanes ? steps.lanes[i] : i;
       const std::int64_t written = cursors_[static_cast<std::size_t>(i)].slot - slot(lane, heads_[lane]);
@@ -286,22 +287,22 @@ class Timeline {
     return (before & ends_) != 0;
   }
 
-  template <int N>
-  static void scatter(char* base, std::int64_t pitch, const std::vector<Write>& writes, Source source) {
-    for (const Write& write : writes) copy_fixed<N>(base + write.slot * pitch, source + write.row * N);
-  }
-
-  void write(const Field& field, const std::vector<Write>& writes, Source source) {
-    const Panel& panel = panels_[static_cast<std::size_t>(field.panel)];
-    char* base = panel.base + field.offset;
-    switch (field.bytes) {
-      case 1: return scatter<1>(base, panel.pitch, writes, source);
-      case 4: return scatter<4>(base, panel.pitch, writes, source);
-      case 8: return scatter<8>(base, panel.pitch, writes, source);
-      default:
-        for (const Write& write : writes)
-          copy_bytes(base + write.slot * panel.pitch, source + write.row * field.bytes, field.bytes);
+  // Copies rows to their slots, all fields of a row together. Closing rows hold what is observed, and zeros.
+  void write(const std::vector<Write>& writes, const std::vector<Source>& sources, bool closing) {
+    if (writes.empty()) return;
+    copies_.clear();
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const Field& field = fields_[f];
+      const Panel& panel = panels_[static_cast<std::size_t>(field.panel)];
+      if (closing && !field.observed)
+        blank(field, writes);
+      else
+        copies_.push_back({panel.base + field.offset, sources[f], panel.pitch, field.bytes});
     }
+    for (const Write& write : writes)
+      for (const Copy& copy : copies_)
+        spread_rows(copy.to + write.slot * copy.pitch, copy.pitch, copy.from + write.row * copy.bytes, copy.bytes,
+                    write.count);
   }
 
   void blank(const Field& field, const std::vector<Write>& writes) {
@@ -340,6 +341,7 @@ class Timeline {
   std::uint64_t version_ = 0;
   std::vector<Write> rows_, closings_, repeats_;
   std::vector<Cursor> cursors_;
+  std::vector<Copy> copies_;
 };
 
 }  // namespace recollect

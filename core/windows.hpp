@@ -130,6 +130,7 @@ class Window {
  private:
   static constexpr std::int64_t kMost = std::int64_t{1} << 32;
   static constexpr std::int64_t kSmallRow = 4096;
+  static constexpr std::int64_t kPastCaches = std::int64_t{8} << 20;
 
   static bool reads_field(What what) {
     return what <= What::kReward || (what >= What::kSteps && what <= What::kNexts);
@@ -226,6 +227,7 @@ class Window {
       pulls.push_back({&source, panel.base + source.offset, panel.pitch, output.item, output.stack, slot,
                        output.what == What::kNext, to[k]});
     }
+    const bool streams = bytes >= kPastCaches;
     share(size_, bytes, threads_, [&](std::int64_t begin, std::int64_t end) {
       const Jump* jumps = jumps_.data();
       if (small_)
@@ -236,12 +238,15 @@ class Window {
           const Jump& jump = jumps[i];
           if (pull.stack > 1)
             stacked(*pull.source, pull.stack, jump.lane, jump.serial + (pull.after ? jump.steps : 0),
-                    pull.to + i * pull.item);
+                    pull.to + i * pull.item, streams);
+          else if (streams && pull.item > 256)
+            copy_past_caches(pull.to + i * pull.item, pull.base + jump.*pull.slot * pull.pitch, pull.item);
           else
             copy_bytes(pull.to + i * pull.item, pull.base + jump.*pull.slot * pull.pitch, pull.item);
         }
       }
       for (std::size_t k = 0; k < outputs_.size(); ++k) compute(outputs_[k], to[k], begin, end);
+      if (streams) finish_past_caches();
     });
   }
 
@@ -291,11 +296,16 @@ class Window {
   }
 
   // The frames up to a row, the episode's first one repeated where it has no earlier.
-  void stacked(const Field& source, std::int64_t frames, std::int64_t lane, std::int64_t serial, char* to) const {
+  void stacked(const Field& source, std::int64_t frames, std::int64_t lane, std::int64_t serial, char* to,
+               bool streams = false) const {
     const std::int64_t earlier = behind(lane, serial, frames - 1);
     for (std::int64_t k = 0; k < frames; ++k) {
       const std::int64_t back = std::min(frames - 1 - k, earlier);
-      copy_bytes(to + k * source.bytes, timeline_.at(source, timeline_.slot(lane, serial - back)), source.bytes);
+      const char* from = timeline_.at(source, timeline_.slot(lane, serial - back));
+      if (streams && source.bytes > 256)
+        copy_past_caches(to + k * source.bytes, from, source.bytes);
+      else
+        copy_bytes(to + k * source.bytes, from, source.bytes);
     }
   }
 

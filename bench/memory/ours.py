@@ -129,6 +129,15 @@ def w6a(spec: RowSpec) -> Callable[[], None]:
     """One step of eight environments."""
     schema = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
     memory = rc.Memory(schema, spec.capacity, ENVS, seed=spec.seed)
+    for chunk in spec.chunks():
+        rows = len(chunk["done"]) // ENVS * ENVS
+        memory.extend(
+            **{
+                name: column[:rows].reshape(-1, ENVS, *column.shape[1:])
+                for name, column in _steps(chunk, {}).items()
+                if not name.startswith("final_")
+            }
+        )
     step = {name: column for name, column in _steps(spec.step(), {}).items() if not name.startswith("final_")}
     obs, action, reward = step["obs"], step["action"], step["reward"]
     terminated, truncated = step["terminated"], step["truncated"]

@@ -31,7 +31,7 @@ class Memory:
         lanes: Environments that write side by side; values of a step then have a first axis ``[lanes, ...]``. None:
             one environment, and values without that axis.
         stack: Frames to stack when an observed field is read, by name; the episode's first frame is repeated.
-        threads: Threads that may share the copying of a large batch.
+        threads: Threads that may share the copying of a batch of 8 MiB or more, 1 or 2.
 
     >>> import recollect as rc
     >>> memory = rc.Memory(rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8")), capacity=100, seed=0)
@@ -51,7 +51,7 @@ class Memory:
         window: Window | None = None,
         stack: Mapping[str, int] | None = None,
         seed: int | None = None,
-        threads: int = 2,
+        threads: int = 1,
     ) -> None:
         for name, part, kind in (("schema", schema, Schema), ("sampler", sampler, None), ("window", window, None)):
             if isinstance(part, type) or (kind is not None and not isinstance(part, kind)):
