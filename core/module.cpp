@@ -10,6 +10,8 @@ int open_numpy() {
 
 NB_MODULE(_core, module) {
   if (open_numpy() < 0) throw nanobind::python_error();
+  // A memory that a program holds to its end is no leak worth a page of warnings.
+  nanobind::set_leak_warnings(false);
   module.doc() = "Rows, samples and scans. Private: use recollect.memory.";
   recollect::bind_store(module);
   recollect::bind_reader(module);

@@ -62,8 +62,8 @@ def page(results: Results, versions: dict[str, str], options: str) -> str:
 Written by `make bench` ({options}) on {date.today().isoformat()}, {platform.machine()}, Python
 {platform.python_version()}; {known}.
 
-All libraries are filled first, then called in turn (A B C A B C ...) in one process a workload, one thread each except
-where recollect copies a batch of 8 MiB or more with two. The machine is shared, so read the ratios, not the times. "C
+All libraries are filled first, then called in turn (A B C A B C ...) in one process a workload, one thread
+each. The machine is shared, so read the ratios, not the times. "C
 floor" copies rows that were drawn beforehand into arrays that are used again: it does no drawing, no expanding of
 windows and no allocation. Peers return fresh arrays; whether glibc keeps freed pages decides their times on W3 to W5
 (`--malloc fresh` and `--malloc reused` show both ends).

@@ -16,7 +16,6 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -89,9 +88,8 @@ def measure(name: str, peers: list[str], quick: bool, rounds: int) -> dict[str, 
             module = importlib.import_module(peer)
             for label, build in variants(module, spec.function).items():
                 calls[label] = build(spec)
-        except Exception:
-            print(f"{peer} failed at {name}:", file=sys.stderr)
-            traceback.print_exc()
+        except Exception as error:
+            print(f"{peer} is left out of {name}: {str(error).splitlines()[0]}", file=sys.stderr)
     return {label: asdict(timing) for label, timing in interleave(calls, rounds).items()}
 
 
