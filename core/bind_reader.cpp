@@ -232,8 +232,8 @@ class NamedReader {
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Named& named = named_[k];
       int ndim = 0;
-      const bool timed = window.over_time() && along_time(outputs[k].what);
-      if (timed && window.packed()) {
+      const bool timed = along_time(window.spec(), outputs[k].what);
+      if (timed && window.spec().packed) {
         shape[ndim++] = drawn.steps + (outputs[k].what == What::kThrough ? drawn.size : 0);
       } else {
         shape[ndim++] = drawn.size;
@@ -244,19 +244,6 @@ class NamedReader {
       if (PyDict_SetItem(batch.ptr(), named.key.ptr(), array.ptr()) < 0) throw nb::python_error();
     }
     return batch;
-  }
-
-  static bool along_time(What what) {
-    switch (what) {
-      case What::kSteps:
-      case What::kThrough:
-      case What::kNexts:
-      case What::kStarts:
-      case What::kMask:
-      case What::kTerminated:
-      case What::kTruncated: return true;
-      default: return false;
-    }
   }
 
   std::shared_ptr<Shelf> shelf_;

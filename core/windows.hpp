@@ -6,49 +6,9 @@
 
 #include "anchors.hpp"
 #include "copy.hpp"
+#include "outputs.hpp"
 
 namespace recollect {
-
-// What an output array holds. [B] stands for drawn rows, T for steps of a sequence.
-enum class What : std::int64_t {
-  kFirst,       // [B] a field at the window's first row
-  kNext,        // [B] an observed field after the window's last step
-  kLast,        // [B] a field at the window's last step
-  kReward,      // [B] discounted sum of a reward field over the window
-  kDiscount,    // [B] float32: gamma^steps, 0 if terminated
-  kTerminated,  // [B] or [B, T] bool
-  kTruncated,   // [B] or [B, T] bool
-  kSteps,       // [B, T] a field at every step
-  kThrough,     // [B, T + 1] an observed field at every step and after the last
-  kNexts,       // [B, T] an observed field after every step
-  kStarts,      // [B, T] bool: first step of an episode
-  kMask,        // [B, T] bool: a real step that is not burn-in
-  kLengths,     // [B] int64: real steps, burn-in included
-  kWeights,     // [B] float32
-  kSerials,     // [B] int64
-  kLanes,       // [B] int64
-};
-
-struct Output {
-  What what;
-  std::int64_t field;  // -1: none
-  std::int64_t stack;  // frames a value, at least 1
-  std::int64_t item;   // bytes of one value, stacked frames included
-  bool wide;           // reward fields: float64 instead of float32
-};
-
-enum class Kind : std::int64_t { kStep, kSequence, kEpisode };
-
-struct WindowSpec {
-  Kind kind;
-  std::int64_t length;   // steps: n of n-step, trained steps of a sequence, most steps of an episode (0: any)
-  std::int64_t burn_in;
-  std::int64_t stride;   // sequences: 0 any row, else every stride-th step
-  double gamma;
-  bool across;           // sequences may run over an episode's end
-  bool packed;           // episodes one after the other instead of padded
-  bool fixed;            // episodes padded to `length` even if all are shorter
-};
 
 // Consecutive rows of one lane that go to consecutive places of one sample.
 struct Run {
@@ -59,14 +19,10 @@ class Window {
  public:
   Window(const Timeline& timeline, const WindowSpec& spec, std::vector<Output> outputs)
       : timeline_(timeline), spec_(spec), outputs_(std::move(outputs)) {
-    if (spec.kind < Kind::kStep || spec.kind > Kind::kEpisode || spec.length < (spec.kind == Kind::kEpisode ? 0 : 1) ||
-        spec.length > kMost || spec.burn_in < 0 || spec.burn_in > kMost || spec.stride < 0 ||
-        !(spec.gamma >= 0 && spec.gamma <= 1) || (spec.fixed && spec.length < 1) ||
-        ((spec.packed || spec.fixed) && spec.kind != Kind::kEpisode) || (spec.across && spec.kind != Kind::kSequence))
-      throw std::invalid_argument("window out of range");
+    if (!possible(spec)) throw std::invalid_argument("window out of range");
     const auto fields = static_cast<std::int64_t>(timeline.fields().size());
     for (const Output& output : outputs_) {
-      if (!fits(output.what)) throw std::invalid_argument("output that the window does not have");
+      if (!has_output(spec, output.what)) throw std::invalid_argument("output that the window does not have");
       if (!reads_field(output.what)) continue;
       if (output.field < 0 || output.field >= fields || output.stack < 1 || output.stack > (1 << 20) ||
           output.item != field(output).bytes * output.stack ||
@@ -99,24 +55,16 @@ class Window {
       resolve_runs(rows);
   }
 
-  bool over_time() const { return spec_.kind != Kind::kStep; }
-  bool packed() const { return spec_.packed; }
+  const WindowSpec& spec() const { return spec_; }
   std::int64_t size() const { return size_; }
   // T; where packed, the total number of steps.
   std::int64_t steps() const { return steps_; }
 
   // Values along the leading axes of an output.
   std::int64_t values(const Output& output) const {
-    switch (output.what) {
-      case What::kThrough: return spec_.packed ? steps_ + size_ : size_ * (steps_ + 1);
-      case What::kSteps:
-      case What::kNexts:
-      case What::kStarts:
-      case What::kMask: return spec_.packed ? steps_ : size_ * steps_;
-      case What::kTerminated:
-      case What::kTruncated: return over_time() ? (spec_.packed ? steps_ : size_ * steps_) : size_;
-      default: return size_;
-    }
+    if (!along_time(spec_, output.what)) return size_;
+    const std::int64_t steps = spec_.packed ? steps_ : size_ * steps_;
+    return output.what == What::kThrough ? steps + size_ : steps;
   }
 
   // Fills the arrays; to[i] belongs to output i. Weights, serials and lanes are the caller's.
@@ -128,32 +76,9 @@ class Window {
   }
 
  private:
-  static constexpr std::int64_t kMost = std::int64_t{1} << 32;
   static constexpr std::int64_t kSmallRow = 4096;
   static constexpr std::int64_t kPastCaches = std::int64_t{8} << 20;
 
-  static bool reads_field(What what) {
-    return what <= What::kReward || (what >= What::kSteps && what <= What::kNexts);
-  }
-  static bool follows(What what) {
-    return what == What::kNext || what == What::kThrough || what == What::kNexts;
-  }
-  // Whether this kind of window has such an output.
-  bool fits(What what) const {
-    switch (what) {
-      case What::kNext:
-      case What::kLast:
-      case What::kReward:
-      case What::kDiscount: return !over_time();
-      case What::kSteps:
-      case What::kMask:
-      case What::kLengths: return over_time();
-      case What::kThrough: return over_time() && !spec_.across;
-      case What::kNexts:
-      case What::kStarts: return over_time() && spec_.across;
-      default: return true;
-    }
-  }
   const Field& field(const Output& output) const {
     return timeline_.fields()[static_cast<std::size_t>(output.field)];
   }

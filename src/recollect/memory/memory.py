@@ -8,7 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from recollect import _core
-from recollect.errors import NotEnoughRows, OptionError, PriorityError, StaleRows
+from recollect.errors import NotEnoughRows, OptionError, StaleRows
+from recollect.memory import checks
 from recollect.memory.batch import Batch, Nest, nested
 from recollect.memory.layout import place
 from recollect.memory.prefetch import Prefetch
@@ -18,8 +19,6 @@ from recollect.memory.windows import Transition, Window, rows_read
 from recollect.schema import Schema
 
 __all__ = ["Memory"]
-
-_MOST_BYTES = 1 << 46
 
 
 @final
@@ -59,12 +58,12 @@ class Memory:
         self.schema = schema
         self.sampler: Sampler = sampler if sampler is not None else Uniform()
         self.window: Window = window if window is not None else Transition()
-        self.stack = _check_stack(schema, stack or {})
-        self.lanes = _check_lanes(lanes)
-        self.capacity = _check_capacity(capacity, self.lanes, schema.row_nbytes)
+        self.stack = checks.frame_counts(schema, stack or {})
+        self.lanes = checks.lane_count(lanes)
+        self.capacity = checks.row_count(capacity, self.lanes, schema.row_nbytes)
         self.dropped = 0
         """Priorities that came for rows which could no longer be drawn."""
-        self._threads = _check_whole("threads", threads, 1, 2)
+        self._threads = checks.whole("threads", threads, 1, 2)
         self._bare = lanes is None
         self._span = self.capacity // self.lanes
         self._batches = 0
@@ -79,7 +78,7 @@ class Memory:
             )
         outputs = self.window.outputs(schema, self.stack)
         self._store = _open_store(schema, self.lanes, self._span, bare=self._bare)
-        self._key = _key(seed)
+        self._key = checks.key(seed)
         self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *self._key)
         self._nested = any("/" in key for key, *_ in outputs)
 
@@ -133,7 +132,7 @@ class Memory:
             NotEnoughRows: If there is nothing to draw, or too little to draw without replacement.
         """
         if type(size) is not int or not 0 < size < 2**31:
-            size = _check_whole("size", size, 1, 2**31 - 1)
+            size = checks.whole("size", size, 1, 2**31 - 1)
         drawn = self._reader.sample(size, self._beta(beta), self._threads)
         if not isinstance(drawn, dict):
             raise self._not_enough(size, drawn)
@@ -146,8 +145,8 @@ class Memory:
         Raises:
             StaleRows: If a row was overwritten, is not complete yet, or cannot begin this window.
         """
-        which = np.atleast_1d(_host(serials))
-        where = np.atleast_1d(_host(lanes))
+        which = np.atleast_1d(checks.host(serials))
+        where = np.atleast_1d(checks.host(lanes))
         for name, array in (("lanes", where), ("serials", which)):
             if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
                 raise OptionError(name, "be whole numbers [n]", f"{array.dtype}{list(array.shape)}")
@@ -175,10 +174,10 @@ class Memory:
         """
         if not isinstance(self.sampler, Prioritized):
             raise OptionError("sampler", "be Prioritized to be reweighed", type(self.sampler).__name__)
-        lanes, serials, errors = _host(batch["lanes"]), _host(batch["serials"]), _host(errors)
+        lanes, serials, errors = checks.host(batch["lanes"]), checks.host(batch["serials"]), checks.host(errors)
         dropped = self._reader.reweigh(lanes, serials, errors)
         if dropped < 0:
-            dropped = self._reader.reweigh(lanes, serials, _finite(errors, lanes, serials))
+            dropped = self._reader.reweigh(lanes, serials, checks.finite(errors, lanes, serials))
         self.dropped += dropped
         return dropped
 
@@ -187,7 +186,7 @@ class Memory:
 
         Rows that are overwritten before their turn raise StaleRows.
         """
-        size = _check_whole("size", size, 1, 2**31 - 1)
+        size = checks.whole("size", size, 1, 2**31 - 1)
         lanes, serials = self._reader.order()
         for start in range(0, len(serials), size):
             yield self.read(lanes[start : start + size], serials[start : start + size])
@@ -198,7 +197,7 @@ class Memory:
         >>> with memory.prefetch(256) as batches:  # doctest: +SKIP
         ...     for batch in batches: ...
         """
-        return Prefetch(lambda: self.sample(size), _check_whole("ahead", ahead, 1, 1024))
+        return Prefetch(lambda: self.sample(size), checks.whole("ahead", ahead, 1, 1024))
 
     # ---- looking ---------------------------------------------------------------------------------------------------
 
@@ -259,7 +258,7 @@ class Memory:
 
     @random_state.setter
     def random_state(self, state: Mapping[str, int]) -> None:
-        parts = [_check_whole(name, state[name], 0, 2**64 - 1) for name in ("key0", "key1", "position", "batches")]
+        parts = [checks.whole(name, state[name], 0, 2**64 - 1) for name in ("key0", "key1", "position", "batches")]
         key0, key1, position, self._batches = parts
         self._reader.seek(key0, key1, position)
         self._key = (key0, key1)
@@ -361,65 +360,3 @@ def _open_store(schema: Schema, lanes: int, span: int, *, bare: bool) -> _core.S
         raise OptionError(
             "capacity", "fit in memory", f"{lanes * span} rows of {sum(pitches)} bytes, {total / 2**30:.1f} GiB"
         ) from None
-
-
-def _finite(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> np.ndarray[Any, Any]:
-    """Errors as float64, if they are numbers, finite and as many as the rows."""
-    if errors.shape != serials.shape or serials.ndim != 1 or errors.dtype.kind not in "fiub":
-        rule = f"be numbers of shape {list(serials.shape)}"
-        raise PriorityError("errors", rule, f"{errors.dtype}{list(errors.shape)}")
-    bad = ~np.isfinite(errors)
-    if bad.any():
-        row = int(bad.argmax())
-        where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
-        raise PriorityError("errors", "be finite", f"{errors[row]} at {where}", "No priority was changed.")
-    return errors.astype(np.float64)
-
-
-def _host(values: Any) -> np.ndarray[Any, Any]:
-    """Values as an array; tensors of any device and float type too."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        if values.is_floating_point():
-            values = values.double()  # NumPy has no bfloat16
-    return np.asarray(values)
-
-
-def _key(seed: int | None) -> tuple[int, int]:
-    if seed is not None:
-        seed = _check_whole("seed", seed, 0, 2**128)
-    first, second = np.random.SeedSequence(seed).generate_state(2, np.uint64)
-    return int(first), int(second)
-
-
-def _check_whole(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise OptionError(name, f"be a whole number from {low} to {high}", repr(value))
-    return int(value)
-
-
-def _check_lanes(lanes: int | None) -> int:
-    return 1 if lanes is None else _check_whole("lanes", lanes, 1, 2**31)
-
-
-def _check_capacity(capacity: Any, lanes: int, row_nbytes: int) -> int:
-    capacity = _check_whole("capacity", capacity, 2 * lanes, max(2 * lanes, _MOST_BYTES // row_nbytes))
-    if capacity % lanes:
-        below = capacity // lanes * lanes
-        raise OptionError(
-            "capacity", f"be a multiple of lanes ({lanes})", capacity, f"The nearest are {below} and {below + lanes}."
-        )
-    return int(capacity)
-
-
-def _check_stack(schema: Schema, stack: Mapping[str, int]) -> dict[str, int]:
-    observed = [column.key for column in schema if column.role == "observed"]
-    for name, frames in stack.items():
-        if not any(key == name or key.startswith(f"{name}/") for key in observed):
-            raise OptionError("stack", f"name observed fields ({', '.join(observed)})", repr(name))
-        _check_whole(f"stack[{name!r}]", frames, 1, 1 << 16)
-    if stack and schema.loose:
-        raise OptionError(
-            "stack", "be used with a schema without next fields", ", ".join(stack), "Let windows find what follows."
-        )
-    return dict(stack)

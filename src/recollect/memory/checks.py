@@ -1,0 +1,82 @@
+"""Arguments of a memory, each returned as it is used or refused with its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import OptionError, PriorityError
+from recollect.schema import Schema
+
+__all__ = ["finite", "frame_counts", "host", "key", "lane_count", "row_count", "whole"]
+
+_MOST_BYTES = 1 << 46
+
+
+def finite(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> np.ndarray[Any, Any]:
+    """Errors as float64, if they are numbers, finite and as many as the rows."""
+    if errors.shape != serials.shape or serials.ndim != 1 or errors.dtype.kind not in "fiub":
+        rule = f"be numbers of shape {list(serials.shape)}"
+        raise PriorityError("errors", rule, f"{errors.dtype}{list(errors.shape)}")
+    bad = ~np.isfinite(errors)
+    if bad.any():
+        row = int(bad.argmax())
+        where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
+        raise PriorityError("errors", "be finite", f"{errors[row]} at {where}", "No priority was changed.")
+    return errors.astype(np.float64)
+
+
+def host(values: Any) -> np.ndarray[Any, Any]:
+    """Values as an array; tensors of any device and float type too."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        if values.is_floating_point():
+            values = values.double()  # NumPy has no bfloat16
+    return np.asarray(values)
+
+
+def key(seed: int | None) -> tuple[int, int]:
+    """The generator's key for a seed; a random one for None."""
+    if seed is not None:
+        seed = whole("seed", seed, 0, 2**128)
+    first, second = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    return int(first), int(second)
+
+
+def whole(name: str, value: Any, low: int, high: int) -> int:
+    """A whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise OptionError(name, f"be a whole number from {low} to {high}", repr(value))
+    return int(value)
+
+
+def lane_count(lanes: int | None) -> int:
+    """How many lanes; None is one."""
+    return 1 if lanes is None else whole("lanes", lanes, 1, 2**31)
+
+
+def row_count(capacity: Any, lanes: int, row_nbytes: int) -> int:
+    """Rows in all, as many in every lane."""
+    capacity = whole("capacity", capacity, 2 * lanes, max(2 * lanes, _MOST_BYTES // row_nbytes))
+    if capacity % lanes:
+        below = capacity // lanes * lanes
+        raise OptionError(
+            "capacity", f"be a multiple of lanes ({lanes})", capacity, f"The nearest are {below} and {below + lanes}."
+        )
+    return int(capacity)
+
+
+def frame_counts(schema: Schema, stack: Mapping[str, int]) -> dict[str, int]:
+    """Frames to stack by name of an observed field."""
+    observed = [column.key for column in schema if column.role == "observed"]
+    for name, frames in stack.items():
+        if not any(key == name or key.startswith(f"{name}/") for key in observed):
+            raise OptionError("stack", f"name observed fields ({', '.join(observed)})", repr(name))
+        whole(f"stack[{name!r}]", frames, 1, 1 << 16)
+    if stack and schema.loose:
+        raise OptionError(
+            "stack", "be used with a schema without next fields", ", ".join(stack), "Let windows find what follows."
+        )
+    return dict(stack)
