@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from nanobind import stubgen
 
 import recollect as rc
 from recollect import errors
@@ -77,7 +78,6 @@ def test_importing_brings_numpy_and_nothing_else() -> None:
 
 def test_the_stub_is_the_cores() -> None:
     """Written by ``make stub``."""
-    stubgen = pytest.importorskip("nanobind.stubgen")
     stub = stubgen.StubGen(importlib.import_module("recollect._core"))
     stub.put(importlib.import_module("recollect._core"))
     assert stub.get() == (ROOT / "src/recollect/_core.pyi").read_text()

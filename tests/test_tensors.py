@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import recollect as rc
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture
@@ -41,6 +40,13 @@ def test_tensors_outlive_the_batch(batch: rc.Batch) -> None:
 
 def test_a_device_may_be_named(batch: rc.Batch) -> None:
     assert rc.to_torch(batch, "meta").reward.device.type == "meta"
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="memory can be pinned here")
+def test_pinning_needs_an_accelerator(batch: rc.Batch) -> None:
+    with pytest.raises(rc.errors.OptionError) as caught:
+        rc.to_torch(batch, pin=True)
+    assert str(caught.value) == "pin must be False where torch finds no accelerator, got True"
 
 
 def test_errors_may_be_tensors_with_gradients() -> None:

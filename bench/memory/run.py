@@ -2,7 +2,8 @@
 
     python run.py [--quick] [--only w1 w7] [--peers numpy_plain floor] [--report docs/bench]
 
-Each workload runs in a process of its own, so that one workload's memory does not weigh on the next.
+Each workload runs in a process of its own, so that one workload's memory does not weigh on the next (not so with
+`--quick`).
 Peers that return new arrays depend on whether glibc keeps freed megabytes, which by default hangs on
 what the process freed before, prefilling included; `--malloc fresh` gives every large array new pages
 and `--malloc reused` none.
@@ -96,17 +97,17 @@ def measure(name: str, peers: list[str], quick: bool, rounds: int) -> dict[str, 
 def main() -> None:
     """Parses the options, runs one process a workload and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a fifth of the capacity, few rounds")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the capacity, few rounds")
     parser.add_argument("--only", nargs="*", help="names of workloads")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), help="names of modules")
     parser.add_argument("--rounds", type=int, help="rounds of about 20 ms a callable")
     parser.add_argument("--malloc", choices=MALLOC, default="default", help="how glibc treats large arrays")
     parser.add_argument("--report", type=Path, help="folder for a page and a picture of the results")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rounds = options.rounds or (5 if options.quick else 25)
+    rounds = options.rounds or (4 if options.quick else 25)
     if options.child:
-        print(json.dumps(measure(options.child, options.peers, options.quick, rounds)))
+        print(json.dumps({name: measure(name, options.peers, options.quick, rounds) for name in options.child}))
         return
     if options.quick and options.report:
         options.report /= "quick"
@@ -115,8 +116,10 @@ def main() -> None:
     from workloads import workloads
 
     results: Results = {}
-    for name in options.only or workloads(options.quick):
-        command = [sys.executable, __file__, "--child", name, "--rounds", str(rounds), "--peers", *options.peers]
+    names = list(options.only or workloads(options.quick))
+    # Importing the peers takes longer than a quick measurement, so that one shares a process.
+    for group in [names] if options.quick else [[name] for name in names]:
+        command = [sys.executable, __file__, "--rounds", str(rounds), "--peers", *options.peers, "--child", *group]
         child = subprocess.run(
             command + ["--quick"] * options.quick,
             env=ONE_THREAD | MALLOC[options.malloc] | os.environ,
@@ -124,10 +127,11 @@ def main() -> None:
             text=True,
         )
         if child.returncode:
-            print(f"{name} failed with {child.returncode}", file=sys.stderr)
+            print(f"{', '.join(group)} failed with {child.returncode}", file=sys.stderr)
             continue
-        results[name] = json.loads(child.stdout.splitlines()[-1])
-        print(f"\n{report.times({name: results[name]}, 'cpu_median')}", flush=True)
+        found = json.loads(child.stdout.splitlines()[-1])
+        results |= found
+        print(f"\n{report.times(found, 'cpu_median')}", flush=True)
     if len(results) > 1:
         print(f"\nCPU time over recollect's\n\n{report.ratios(results)}")
     if options.report:

@@ -279,8 +279,8 @@ PYMARL = (
 
 
 def workloads(quick: bool = False) -> dict[str, Spec]:
-    """Every workload by name; `quick` divides the capacities by five."""
-    part = 5 if quick else 1
+    """Every workload by name; `quick` divides the capacities by ten."""
+    part = 10 if quick else 1
     specs: tuple[Spec, ...] = (
         RowSpec("w1", VECTOR, 1_000_000 // part, 256),
         PrioritySpec("w2", VECTOR, 1_000_000 // part, 256),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recollect.errors import MissingExtra
+from recollect.errors import MissingExtra, OptionError
 from recollect.memory import Nest
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ def to_torch(
         import torch
     except ModuleNotFoundError:
         raise MissingExtra("torch", "torch") from None
+
+    if pin and not torch.accelerator.is_available():
+        raise OptionError("pin", "be False where torch finds no accelerator", pin)
 
     def convert(value: Any) -> Any:
         if isinstance(value, dict):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import recollect as rc
 from recollect.errors import SchemaError
-
-spaces = pytest.importorskip("gymnasium.spaces")
 
 
 def kinds(schema: rc.Schema) -> dict[str, tuple[str, tuple[int, ...]]]:
