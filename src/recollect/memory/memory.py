@@ -302,12 +302,14 @@ class Memory:
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
         if self.schema.branches:
             step = flatten(step, self.schema.branches)
+        if lanes is not None and not isinstance(lanes, int) and getattr(lanes, "dtype", None) != np.int64:
+            lanes = self._some_lanes(lanes)
+        if self._store.append(step, lanes, block):
+            return
         width: int | None = None if self._bare else self.lanes
         if lanes is not None:
             lanes = self._some_lanes(lanes)
             width = None if isinstance(lanes, int) else len(lanes)
-        if self._store.append(step, lanes, block):
-            return
         flat = step if self.schema.branches else flatten(step, self.schema.branches)
         exactly = exact(self.schema, flat, width=width, block=block)
         if not self._store.append(exactly, lanes, block):
