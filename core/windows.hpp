@@ -92,8 +92,6 @@ class Window {
     return count;
   }
 
-  // ---- one step or n steps -------------------------------------------------------------------------------------
-
   struct Jump {
     std::int64_t lane, serial, first, last, next;  // slots, but for lane and serial
     std::int32_t steps;
@@ -251,8 +249,6 @@ class Window {
       to[k] = static_cast<Real>(sum);
     }
   }
-
-  // ---- sequences and episodes ----------------------------------------------------------------------------------
 
   void resolve_runs(const Row* rows) {
     runs_.clear();
