@@ -30,6 +30,7 @@ struct LaneAnchors {
   std::int64_t low_slot = 0;
   std::int64_t head = -1, tail = -1, open = kNone;  // of the lane when this was worked out
   std::int64_t listed = 0;            // rows below this serial have been listed
+  std::int64_t spare = 0;             // oldest rows left alone because a writer was about to overwrite them
   Ledger<std::int64_t> list;
 };
 
@@ -55,6 +56,20 @@ class Anchors {
       width_ += sparse() ? lane.list.size() : lane.high - lane.low;
       count_ += count(i, lane);
     }
+  }
+
+  // Whether a window that was read from an anchor just now may have met rows that another process was overwriting. Then
+  // its lane's oldest rows are left alone for a while.
+  bool torn(const Row& row) {
+    const std::int64_t overwritten = timeline_.overwritten(row.lane);
+    if (overwritten <= timeline_.tail(row.lane) || row.serial - reach_.behind >= overwritten) return false;
+    LaneAnchors& lane = lanes_[static_cast<std::size_t>(row.lane)];
+    const std::int64_t written = overwritten - timeline_.tail(row.lane);
+    lane.spare = std::max(lane.spare, std::min(4 * written + 64 + reach_.behind, timeline_.span() / 2));
+    return true;
+  }
+  void relax() {
+    for (LaneAnchors& lane : lanes_) lane.spare -= (lane.spare + 63) / 64;
   }
 
   // How many anchors there are.
@@ -140,17 +155,19 @@ class Anchors {
 
   void refresh(std::int64_t i, LaneAnchors& lane) {
     const LaneIndex& index = timeline_.lane(i);
-    const std::int64_t head = timeline_.head(i), tail = timeline_.tail(i);
+    const std::int64_t head = timeline_.head(i);
     lane.head = head;
-    lane.tail = tail;
+    lane.tail = timeline_.tail(i);
     lane.open = index.open;
+    const std::int64_t tail = std::min(head, lane.tail + lane.spare);
     std::int64_t whole = head;  // first step of the oldest episode that is still there from its start
     const std::int64_t k = index.closed.search([&](const Episode& episode) { return episode.start < tail; });
     if (k < index.closed.size())
       whole = index.closed[k].start;
     else if (index.open != kNone && index.open >= tail)
       whole = index.open;
-    lane.low = std::min(tail + reach_.behind, whole);
+    const std::int64_t low = std::min(tail + reach_.behind, whole);
+    lane.low = lane.spare > 0 ? std::max(lane.low, low) : low;
     lane.high = reach_.across > 0 ? across(i, index, head, tail) : within(index, head);
     lane.high = std::max(lane.high, lane.low);
     lane.low_slot = timeline_.slot(i, lane.low);

@@ -1,4 +1,5 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
@@ -129,7 +130,10 @@ class NamedReader {
       if (!std::isfinite(data[i])) return -1;
     nb::gil_scoped_release release;
     return reader_->locked([&](const Anchors& anchors, Sampler& sampler, Philox&) -> std::int64_t {
-      return prioritized(sampler).reweigh(anchors, rows.data(), data, static_cast<std::int64_t>(rows.size()));
+      const auto n = static_cast<std::int64_t>(rows.size());
+      const std::int64_t passed_over = prioritized(sampler).reweigh(anchors, rows.data(), data, n);
+      reader_->dropped += passed_over;
+      return passed_over;
     });
   }
 
@@ -172,18 +176,59 @@ class NamedReader {
     return nb::make_tuple(lanes, serials);
   }
 
+  // Writes what the sampler keeps for rows to a file descriptor, at one instant with what is returned: a row of numbers a
+  // lane (tail, head, start of the oldest episode, episodes gone, revision), the generator's position, batches drawn,
+  // priorities dropped, the priority of new rows and the bytes written. Rows from `from` on are held until the store releases them.
+  nb::object freeze(nb::handle from, int file) {
+    nb::object array = as_array(from, NPY_INT64);
+    std::vector<std::int64_t> held(data_of<std::int64_t>(array), data_of<std::int64_t>(array) + size_of(array));
+    if (static_cast<std::int64_t>(held.size()) != shelf_->timeline.lanes())
+      throw std::invalid_argument("a serial a lane");
+    Moment moment;
+    std::size_t written = 0;
+    {
+      nb::gil_scoped_release release;
+      moment = reader_->freeze(std::move(held), [&](const SamplerState& state) {
+        write_all(file, static_cast<const char*>(state.data), state.bytes);
+        written = state.bytes;
+      });
+    }
+    const npy_intp shape[2] = {static_cast<npy_intp>(moment.lanes.size()), 5};
+    nb::object lanes = new_array(NPY_INT64, 2, shape);
+    auto* to = data_of<std::int64_t>(lanes);
+    for (const Moment::Lane& lane : moment.lanes)
+      for (std::int64_t number : {lane.tail, lane.head, lane.start, lane.gone, lane.revision}) *to++ = number;
+    return nb::make_tuple(lanes, moment.position, moment.batches, moment.dropped, moment.largest, written);
+  }
+
+  // Takes over what a sampler kept; false if it cannot be of these rows.
+  bool restore(nb::handle state, double largest) {
+    nb::object bytes = as_array(state, NPY_UINT8);
+    const SamplerState given{data_of<char>(bytes), static_cast<std::size_t>(size_of(bytes)), largest};
+    nb::gil_scoped_release release;
+    return reader_->locked([&](const Anchors& anchors, Sampler& sampler, Philox&) { return sampler.restore(anchors, given); });
+  }
+
   void forget() {
     nb::gil_scoped_release release;
     reader_->locked([](const Anchors&, Sampler& sampler, Philox&) { sampler.forget(); });
   }
 
-  std::uint64_t position() {
+  // The generator's position, batches drawn and priorities dropped.
+  std::tuple<std::uint64_t, std::int64_t, std::int64_t> counts() {
     nb::gil_scoped_release release;
-    return reader_->locked([](const Anchors&, Sampler&, Philox& random) { return random.position(); });
+    return reader_->locked([&](const Anchors&, Sampler&, Philox& random) {
+      return std::make_tuple(random.position(), reader_->batches, reader_->dropped);
+    });
   }
-  void seek(std::uint64_t key0, std::uint64_t key1, std::uint64_t position) {
+  void seek(std::uint64_t key0, std::uint64_t key1, std::uint64_t position, std::int64_t batches,
+            std::int64_t dropped) {
     nb::gil_scoped_release release;
-    reader_->locked([&](const Anchors&, Sampler&, Philox& random) { random = Philox(key0, key1, position); });
+    reader_->locked([&](const Anchors&, Sampler&, Philox& random) {
+      random = Philox(key0, key1, position);
+      reader_->batches = batches;
+      reader_->dropped = dropped;
+    });
   }
 
   std::size_t nbytes() {
@@ -192,6 +237,22 @@ class NamedReader {
   }
 
  private:
+  static void write_all(int file, const char* from, std::size_t bytes) {
+#ifdef RECOLLECT_MMAP
+    while (bytes > 0) {
+      const ssize_t done = ::write(file, from, std::min(bytes, std::size_t{1} << 30));
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) throw std::system_error(errno, std::generic_category(), "writing the sampler's state");
+      from += done;
+      bytes -= static_cast<std::size_t>(done);
+    }
+#else
+    (void)file;
+    (void)from;
+    if (bytes > 0) throw std::invalid_argument("priorities cannot be saved on this system");
+#endif
+  }
+
   std::int64_t natural_size(const Output& output) const {
     switch (output.what) {
       case What::kDiscount:
@@ -223,6 +284,7 @@ class NamedReader {
   }
 
   nb::object hand_out(Drawn drawn) {
+    if (drawn.status == Drawn::Status::kOvertaken) return nb::int_(-1);
     if (drawn.status != Drawn::Status::kOk) return nb::int_(drawn.available);
     nb::object owner = nb::capsule(drawn.lease.release(), [](void* lease) noexcept { delete static_cast<Lease*>(lease); });
     nb::dict batch;
@@ -266,9 +328,13 @@ void bind_reader(nb::module_& module) {
            nb::sig("def priorities(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("ready", &NamedReader::ready)
       .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
+      .def("freeze", &NamedReader::freeze, "held"_a, "file"_a,
+           nb::sig("def freeze(self, held: object, file: int) -> "
+                   "tuple[numpy.typing.NDArray[typing.Any], int, int, int, float, int]"))
+      .def("restore", &NamedReader::restore, "state"_a, "largest"_a)
       .def("forget", &NamedReader::forget)
-      .def("position", &NamedReader::position)
-      .def("seek", &NamedReader::seek, "key0"_a, "key1"_a, "position"_a)
+      .def("counts", &NamedReader::counts)
+      .def("seek", &NamedReader::seek, "key0"_a, "key1"_a, "position"_a, "batches"_a, "dropped"_a)
       .def("nbytes", &NamedReader::nbytes);
 
   nb::class_<SumTree>(module, "SumTree")
@@ -309,6 +375,21 @@ void bind_reader(nb::module_& module) {
       .def("total", &SumTree::total)
       .def("least", &SumTree::least)
       .def("count", &SumTree::count);
+
+  nb::class_<Hash>(module, "Hash")
+      .def(nb::init<>())
+      .def("update",
+           [](Hash& hash, nb::handle buffer) {
+             Py_buffer view;
+             if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) throw nb::python_error();
+             {
+               nb::gil_scoped_release release;
+               hash.update(view.buf, static_cast<std::size_t>(view.len));
+             }
+             PyBuffer_Release(&view);
+           },
+           "buffer"_a)
+      .def("digest", &Hash::digest);
 
   module.def("powers", [](nb::handle x, double y) {
     nb::object given = as_array(x, NPY_DOUBLE);

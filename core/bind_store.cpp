@@ -1,5 +1,6 @@
 #include "store.hpp"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -95,7 +96,7 @@ nb::object numbers(const std::vector<std::int64_t>& values) {
 }  // namespace
 
 Store::Store(std::int64_t lanes, std::int64_t span, bool bare, bool loose, const std::vector<std::int64_t>& pitches,
-             const nb::list& columns)
+             const nb::list& columns, Place place)
     : terminated_(flag_column("terminated")), truncated_(flag_column("truncated")), bare_(bare) {
   if (bare && lanes != 1) throw std::invalid_argument("a bare store has one lane");
   std::vector<Field> fields;
@@ -126,7 +127,7 @@ Store::Store(std::int64_t lanes, std::int64_t span, bool bare, bool loose, const
                       !column.final_key.is_none()});
     columns_.push_back(std::move(column));
   }
-  shelf_ = std::make_shared<Shelf>(lanes, span, loose, pitches, std::move(fields));
+  shelf_ = std::make_shared<Shelf>(lanes, span, loose, pitches, std::move(fields), place);
 }
 
 bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
@@ -222,25 +223,111 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
   if (lead.rows == 0) return true;
   if (bytes < kWorthReleasing && shelf_->lock.try_lock()) {
     std::lock_guard<std::shared_mutex> writing(shelf_->lock, std::adopt_lock);
-    timeline().append(steps);
-  } else {
-    nb::gil_scoped_release release;
-    shelf_->write([&] { timeline().append(steps); });
+    if (!timeline().holding()) {
+      timeline().append(steps, [] {});
+      return true;
+    }
   }
+  nb::gil_scoped_release release;
+  shelf_->append(steps);
   return true;
+}
+
+void Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays) {
+  if (lane < 0 || lane >= timeline().lanes() || serial < 0 || serial > kMostSerials)
+    throw std::invalid_argument("rows out of range");
+  if (arrays.size() != columns_.size()) throw std::invalid_argument("an array a field");
+  std::vector<nb::object> kept{as_array(flags, NPY_UINT8)};
+  const std::int64_t count = size_of(kept[0]);
+  if (count > timeline().span()) throw std::invalid_argument("more rows than a lane has");
+  std::vector<Source> sources;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    kept.push_back(as_array(arrays[i], columns_[i].typenum));
+    const auto* array = reinterpret_cast<PyArrayObject*>(kept.back().ptr());
+    if (PyArray_NBYTES(array) != count * columns_[i].bytes) throw std::invalid_argument("rows of another size");
+    sources.push_back(data_of<char>(kept.back()));
+  }
+  nb::gil_scoped_release release;
+  shelf_->write([&] { timeline().put(lane, serial, count, data_of<std::uint8_t>(kept[0]), sources); });
+}
+
+void Store::flush() {
+  Timeline::Flushed flushed;
+  shelf_->read([&] { flushed = timeline().flushing(); });
+  timeline().sync_slab();  // rows that are appended meanwhile lie above what is recorded
+  shelf_->write([&] { timeline().record(flushed); });
 }
 
 void bind_store(nb::module_& module) {
   nb::class_<Store>(module, "Store")
-      .def(nb::init<std::int64_t, std::int64_t, bool, bool, const std::vector<std::int64_t>&, const nb::list&>(),
-           "lanes"_a, "span"_a, "bare"_a, "loose"_a, "pitches"_a, "columns"_a)
+      .def(
+          "__init__",
+          [](Store* store, std::int64_t lanes, std::int64_t span, bool bare, bool loose,
+             const std::vector<std::int64_t>& pitches, const nb::list& columns, int file, std::int64_t offset,
+             bool others) {
+            if (offset < 0) throw std::invalid_argument("offset out of range");
+            new (store) Store(lanes, span, bare, loose, pitches, columns,
+                              Place{file, static_cast<std::size_t>(offset), others});
+          },
+          "lanes"_a, "span"_a, "bare"_a, "loose"_a, "pitches"_a, "columns"_a, "file"_a = -1, "offset"_a = 0,
+          "others"_a = false)
+      .def_static("bytes_for", &Timeline::bytes_for, "lanes"_a, "span"_a, "pitches"_a)
+      .def("put", &Store::put, "lane"_a, "serial"_a, "flags"_a, "arrays"_a)
+      .def(
+          "adopt",
+          [](Store& store, std::int64_t lane, std::int64_t tail, std::int64_t head, std::int64_t start,
+             std::int64_t gone) {
+            if (lane < 0 || lane >= store.timeline().lanes()) throw nb::index_error("lane out of range");
+            nb::gil_scoped_release release;
+            bool adopted = false;
+            store.shelf()->write([&] { adopted = store.timeline().adopt(lane, tail, head, start, gone); });
+            return adopted;
+          },
+          "lane"_a, "tail"_a, "head"_a, "start"_a, "gone"_a)
+      .def(
+          "recover",
+          [](Store& store, std::int64_t lane) {
+            if (lane < 0 || lane >= store.timeline().lanes()) throw nb::index_error("lane out of range");
+            nb::gil_scoped_release release;
+            store.shelf()->write([&] { store.timeline().recover(lane); });
+          },
+          "lane"_a)
+      .def("recall",
+           [](Store& store) {
+             nb::gil_scoped_release release;
+             bool recalled = false;
+             store.shelf()->write([&] { recalled = store.timeline().recall(); });
+             return recalled;
+           })
+      .def("flush", &Store::flush, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "release",
+          [](Store& store, nb::handle held) {
+            std::vector<std::int64_t> from;
+            if (!held.is_none()) {
+              nb::object array = as_array(held, NPY_INT64);
+              from.assign(data_of<std::int64_t>(array), data_of<std::int64_t>(array) + size_of(array));
+              if (static_cast<std::int64_t>(from.size()) != store.timeline().lanes())
+                throw std::invalid_argument("a serial a lane");
+            }
+            nb::gil_scoped_release release;
+            store.shelf()->release([&] { store.timeline().hold(std::move(from)); });
+          },
+          "held"_a.none())
+      .def(
+          "lost",
+          [](const Store& store, std::int64_t lane) {
+            if (lane < 0 || lane >= store.timeline().lanes()) throw nb::index_error("lane out of range");
+            return std::make_pair(store.timeline().overwritten(lane), store.timeline().revision(lane));
+          },
+          "lane"_a)
       .def("append", &Store::append, "step"_a, "lanes"_a.none(), "block"_a)
       .def(
           "cut",
           [](Store& store, std::int64_t lane) {
             if (lane < 0 || lane >= store.timeline().lanes()) throw nb::index_error("lane out of range");
             nb::gil_scoped_release release;
-            store.shelf()->write([&] { store.timeline().cut(lane); });
+            store.shelf()->cut(lane);
           },
           "lane"_a)
       .def("clear",

@@ -1,4 +1,6 @@
 #define RECOLLECT_MODULE
+#include <system_error>
+
 #include "numpy.hpp"
 
 namespace {
@@ -13,6 +15,14 @@ NB_MODULE(_core, module) {
   // A memory that a program holds to its end is no leak worth a page of warnings.
   nanobind::set_leak_warnings(false);
   module.doc() = "Rows, samples and scans. Private: use recollect.memory.";
+  nanobind::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const std::system_error& error) {
+      errno = error.code().value();
+      PyErr_SetFromErrno(PyExc_OSError);
+    }
+  });
   recollect::bind_store(module);
   recollect::bind_reader(module);
   recollect::bind_scans(module);

@@ -1,6 +1,7 @@
 // One sample in one call: draw rows, expand them, gather every field into pooled memory.
 #pragma once
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -19,7 +20,8 @@ struct Shelf {
   explicit Shelf(Args&&... args) : timeline(std::forward<Args>(args)...) {}
 
   template <class Work>
-  auto read(const Work& work) const {
+  auto read(const Work& work) {
+    if (timeline.others()) write([&] { timeline.catch_up(); });
     { std::lock_guard<std::mutex> turn(gate); }  // behind a writer that waits: readers that overlap would starve it
     std::shared_lock<std::shared_mutex> reading(lock);
     return work();
@@ -30,14 +32,47 @@ struct Shelf {
     std::lock_guard<std::shared_mutex> writing(lock);
     work();
   }
+  // Appends, once no row that it overwrites is held.
+  void append(const Steps& steps) {
+    std::unique_lock<std::mutex> turn(gate);
+    std::unique_lock<std::shared_mutex> writing(lock);
+    timeline.append(steps, [&] {
+      if (turn.owns_lock()) turn.unlock();  // readers may pass meanwhile
+      released.wait(writing);
+    });
+  }
+  // Cuts a lane, once its rows are not held.
+  void cut(std::int64_t lane) {
+    std::unique_lock<std::shared_mutex> writing(lock);
+    released.wait(writing, [&] { return !timeline.holding(); });
+    timeline.cut(lane);
+  }
+  // Changes what is held and wakes who waits for it.
+  template <class Work>
+  void release(const Work& work) {
+    write(work);
+    released.notify_all();
+  }
 
   Timeline timeline;
-  mutable std::shared_mutex lock;
-  mutable std::mutex gate;
+  std::shared_mutex lock;
+  std::mutex gate;
+  std::condition_variable_any released;
+};
+
+// A memory at one instant: its lanes, its generator and its sampler's numbers.
+struct Moment {
+  struct Lane {
+    std::int64_t tail, head, start, gone, revision;
+  };
+  std::vector<Lane> lanes;
+  std::uint64_t position = 0;
+  std::int64_t batches = 0, dropped = 0;
+  double largest = 0;
 };
 
 struct Drawn {
-  enum class Status { kOk, kTooFew, kNoAnchor } status = Status::kOk;
+  enum class Status { kOk, kTooFew, kNoAnchor, kOvertaken } status = Status::kOk;
   std::int64_t available = 0;   // kTooFew: anchors there are; kNoAnchor: the first row that is none
   std::int64_t size = 0, steps = 0;
   std::unique_ptr<Lease> lease;
@@ -61,22 +96,11 @@ class Reader {
   Drawn sample(std::int64_t n, double beta, std::int64_t threads) {
     auto worker = borrow();
     Drawn drawn;
-    shelf_->read([&] {
-      {
-        std::lock_guard<std::mutex> drawing(mutex_);
-        anchors_.update();
-        drawn.available = anchors_.count();
-        if (drawn.available < (draws_.distinct ? n : 1)) {
-          drawn.status = Drawn::Status::kTooFew;
-          return;
-        }
-        if (draws_.partial) n = std::min(n, drawn.available);
-        worker->rows.resize(static_cast<std::size_t>(n));
-        worker->weights.resize(static_cast<std::size_t>(n));
-        n = sampler_->draw(anchors_, random_, n, beta, worker->rows.data(), worker->weights.data());
-      }
-      fill(*worker, n, threads, drawn);
-    });
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      drawn = Drawn();
+      if (sample_once(*worker, n, beta, threads, drawn)) break;
+      drawn.status = Drawn::Status::kOvertaken;
+    }
     give_back(std::move(worker));
     return drawn;
   }
@@ -99,6 +123,10 @@ class Reader {
         }
       }
       fill(*worker, n, threads, drawn);
+      const std::int64_t torn = first_torn(*worker, n);
+      if (torn == n) return;
+      drawn.status = Drawn::Status::kNoAnchor;
+      drawn.available = torn;
     });
     give_back(std::move(worker));
     return drawn;
@@ -114,7 +142,38 @@ class Reader {
     });
   }
 
+  // The memory as it stands. Rows from `from` on, by lane, are held from then on until the shelf releases them (not in
+  // shared memory); put_down(state) is given what the sampler keeps for every row.
+  template <class PutDown>
+  Moment freeze(std::vector<std::int64_t> from, const PutDown& put_down) {
+    Moment moment;
+    shelf_->write([&] {
+      Timeline& timeline = shelf_->timeline;
+      if (timeline.others()) timeline.catch_up();
+      std::lock_guard<std::mutex> drawing(mutex_);
+      anchors_.update();
+      for (std::int64_t lane = 0; lane < timeline.lanes(); ++lane) {
+        const LaneIndex& index = timeline.lane(lane);
+        moment.lanes.push_back({index.tail, index.head, timeline.oldest_start(lane), index.closed.popped(),
+                                index.revision});
+      }
+      moment.position = random_.position();
+      moment.batches = batches;
+      moment.dropped = dropped;
+      const SamplerState state = sampler_->state(anchors_);
+      moment.largest = state.largest;
+      put_down(state);
+      if (timeline.others()) return;  // their writers wait for nobody
+      for (std::size_t lane = 0; lane < from.size(); ++lane) from[lane] = std::max(from[lane], moment.lanes[lane].tail);
+      timeline.hold(std::move(from));
+    });
+    return moment;
+  }
+
   const Window& window() const { return window_; }
+
+  // Batches drawn, and priorities that came for rows which could no longer be drawn; changed under `locked`.
+  std::int64_t batches = 0, dropped = 0;
 
  private:
   struct Worker {
@@ -122,6 +181,43 @@ class Reader {
     std::vector<Row> rows;
     std::vector<float> weights;
   };
+  static constexpr int kAttempts = 200;
+
+  // False if another process overwrote rows while they were read.
+  bool sample_once(Worker& worker, std::int64_t n, double beta, std::int64_t threads, Drawn& drawn) {
+    return shelf_->read([&] {
+      {
+        std::lock_guard<std::mutex> drawing(mutex_);
+        anchors_.update();
+        drawn.available = anchors_.count();
+        if (drawn.available < (draws_.distinct ? n : 1)) {
+          drawn.status = Drawn::Status::kTooFew;
+          return true;
+        }
+        if (draws_.partial) n = std::min(n, drawn.available);
+        worker.rows.resize(static_cast<std::size_t>(n));
+        worker.weights.resize(static_cast<std::size_t>(n));
+        n = sampler_->draw(anchors_, random_, n, beta, worker.rows.data(), worker.weights.data());
+        ++batches;
+      }
+      fill(worker, n, threads, drawn);
+      if (first_torn(worker, n) == n) return true;
+      std::lock_guard<std::mutex> drawing(mutex_);
+      --batches;
+      return false;
+    });
+  }
+
+  // Place of the first row that may have been overwritten while it was read; n if none was.
+  std::int64_t first_torn(const Worker& worker, std::int64_t n) {
+    if (!shelf_->timeline.others()) return n;
+    std::lock_guard<std::mutex> drawing(mutex_);
+    std::int64_t first = n;
+    for (std::int64_t i = n; i-- > 0;)
+      if (anchors_.torn(worker.rows[static_cast<std::size_t>(i)])) first = i;
+    if (first == n) anchors_.relax();
+    return first;
+  }
 
   // Two threads may sample at once, so what a call works with is its own.
   std::unique_ptr<Worker> borrow() {

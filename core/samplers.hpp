@@ -13,6 +13,13 @@
 
 namespace recollect {
 
+// What a sampler keeps for rows, as bytes.
+struct SamplerState {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+  double largest = 0;  // priority that new rows get
+};
+
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -23,6 +30,11 @@ class Sampler {
   virtual std::size_t bytes() const { return 0; }
   // Called when the memory has been emptied.
   virtual void forget() {}
+  // What it keeps, up to date with the anchors; the pointer holds until the sampler is used again.
+  virtual SamplerState state(const Anchors&) { return {}; }
+  // Takes over what another sampler of the same kind kept for the same rows; false, and nothing changed, if it cannot be
+  // that.
+  virtual bool restore(const Anchors&, const SamplerState& state) { return state.bytes == 0; }
 };
 
 inline Row draw_one(const Anchors& anchors, Philox& random) {
@@ -159,6 +171,21 @@ class ShuffledSampler final : public Sampler {
     order_.clear();
     next_ = 0;
   }
+  SamplerState state(const Anchors& anchors) override {
+    if (version_ != anchors.timeline().version()) return {};
+    return {order_.data() + next_, (order_.size() - next_) * sizeof(Row), 0};
+  }
+  bool restore(const Anchors& anchors, const SamplerState& state) override {
+    std::vector<Row> order(state.bytes / sizeof(Row));
+    if (order.size() * sizeof(Row) != state.bytes) return false;
+    if (!order.empty()) std::memcpy(order.data(), state.data, state.bytes);
+    for (Row& row : order)
+      if (!anchors.contains(row)) return false;
+    order_ = std::move(order);
+    next_ = 0;
+    version_ = anchors.timeline().version();
+    return true;
+  }
 
  private:
   std::vector<Row> order_;
@@ -245,6 +272,34 @@ class PrioritizedSampler final : public Sampler {
   double largest() const { return largest_; }
   std::size_t bytes() const override { return tree_.bytes(); }
   void forget() override { largest_ = 1.0; }
+  SamplerState state(const Anchors& anchors) override {
+    follow(anchors);
+    return {tree_.data(), static_cast<std::size_t>(tree_.leaves()) * sizeof(double), largest_};
+  }
+  bool restore(const Anchors& anchors, const SamplerState& state) override {
+    if (state.bytes != static_cast<std::size_t>(tree_.leaves()) * sizeof(double) ||
+        !(state.largest >= kSmallest && state.largest <= kLargest))
+      return false;
+    const auto* given = static_cast<const double*>(state.data);
+    const Timeline& timeline = anchors.timeline();
+    std::vector<std::int64_t> leaves;
+    std::vector<double> values;
+    bool right = true;
+    for (std::int64_t lane = 0; lane < timeline.lanes(); ++lane)
+      anchors.each(lane, 0, [&](const Row& row) {
+        leaves.push_back(row.slot);
+        values.push_back(given[row.slot]);
+        right = right && given[row.slot] >= kSmallest && given[row.slot] <= kLargest;
+      });
+    if (!right) return false;
+    tree_.clear();
+    tree_.set(leaves.data(), values.data(), static_cast<std::int64_t>(leaves.size()));
+    for (std::int64_t lane = 0; lane < timeline.lanes(); ++lane)
+      ranges_[static_cast<std::size_t>(lane)] = {anchors.lane(lane).low, anchors.lane(lane).high};
+    largest_ = state.largest;
+    version_ = timeline.version();
+    return true;
+  }
 
  private:
   struct Range {

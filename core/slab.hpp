@@ -1,15 +1,19 @@
-// Zeroed memory straight from the system, on huge pages where it offers them.
+// Zeroed memory straight from the system, on huge pages where it offers them; or the bytes of a file.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/mman.h>
+#include <unistd.h>
 #define RECOLLECT_MMAP 1
 #endif
 
@@ -40,6 +44,24 @@ class Slab {
     raw_ = static_cast<char*>(std::calloc(1, bytes));
     if (raw_ == nullptr) throw std::bad_alloc();
     data_ = raw_;
+#endif
+  }
+  // The bytes of an open file from an offset on, which must be a multiple of a page. What is written here is seen by
+  // everyone who maps them; the file may be closed.
+  Slab(int file, std::size_t offset, std::size_t bytes) : bytes_(bytes), mapped_(bytes) {
+#ifdef RECOLLECT_MMAP
+    void* raw = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
+    if (raw == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mapping the file");
+    raw_ = data_ = static_cast<char*>(raw);
+    // Rows are drawn at random: reading ahead on disk would fetch what nobody asked for.
+    madvise(raw_, bytes, MADV_RANDOM);
+#ifdef MADV_HUGEPAGE
+    madvise(raw_, bytes, MADV_HUGEPAGE);
+#endif
+#else
+    (void)file;
+    (void)offset;
+    throw std::invalid_argument("files cannot be mapped on this system");
 #endif
   }
   ~Slab() { release(); }
@@ -75,5 +97,18 @@ class Slab {
   std::size_t bytes_ = 0;
   std::size_t mapped_ = 0;
 };
+
+// Puts the bytes of a mapped file on disk; returns once they are there.
+inline void sync_pages(char* from, std::size_t bytes) {
+#ifdef RECOLLECT_MMAP
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t before = reinterpret_cast<std::uintptr_t>(from) % page;
+  if (msync(from - before, bytes + before, MS_SYNC) != 0)
+    throw std::system_error(errno, std::generic_category(), "writing the mapped file");
+#else
+  (void)from;
+  (void)bytes;
+#endif
+}
 
 }  // namespace recollect

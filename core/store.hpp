@@ -23,11 +23,16 @@ class Store {
  public:
   // columns: (key, final_key or None, dtype number, shape, panel, offset) each.
   Store(std::int64_t lanes, std::int64_t span, bool bare, bool loose, const std::vector<std::int64_t>& pitches,
-        const nanobind::list& columns);
+        const nanobind::list& columns, Place place);
 
   // Appends one step, or a block of steps along a leading time axis, if every value fits as it is; otherwise changes
   // nothing and returns false, and the caller finds out why.
   bool append(const nanobind::dict& step, nanobind::handle lanes, bool block);
+
+  // Puts rows of one lane as they are into the slots of their serials, an array a field.
+  void put(std::int64_t lane, std::int64_t serial, nanobind::handle flags, const nanobind::list& arrays);
+  // Puts a mapped file on disk.
+  void flush();
 
   const std::shared_ptr<Shelf>& shelf() const { return shelf_; }
   Timeline& timeline() const { return shelf_->timeline; }

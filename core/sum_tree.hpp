@@ -49,6 +49,7 @@ class SumTree {
   // The smallest priority above zero; zero if there is none.
   double least() const { return minimum_ == kInfinite ? 0 : minimum_; }
   std::int64_t count() const { return count_; }
+  const double* data() const { return sums_[0]; }
   double get(std::int64_t leaf) const { return sums_[0][leaf]; }
   void warm(std::int64_t leaf) const { prefetch(sums_[0] + leaf, 1); }
   std::size_t bytes() const { return slab_.bytes(); }

@@ -3,140 +3,60 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
 #include "copy.hpp"
+#include "episodes.hpp"
+#include "layout.hpp"
+#include "records.hpp"
+#include "rows.hpp"
 #include "slab.hpp"
 
 namespace recollect {
 
-enum Flag : std::uint8_t { kTerminated = 1, kTruncated = 2, kClosing = 4, kFirst = 8 };
-constexpr std::uint8_t kEnded = kTerminated | kTruncated;
-constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
-
-struct Field {
-  std::int64_t panel;
-  std::int64_t offset;
-  std::int64_t bytes;
-  bool observed;
-};
-
-struct Panel {
-  std::int64_t pitch;
-  char* base;
-};
-
-// Rows of one field handed in by the caller: row i starts at data + i * bytes of the field.
-using Source = const char*;
-
-// A block of steps [time, width] to append; fields, finals, terminated and truncated are row-major over it.
-struct Steps {
-  std::int64_t time, width;
-  const std::int64_t* lanes;       // width distinct lanes, or null: lane i is column i
-  std::vector<Source> fields;      // one a field
-  std::vector<Source> finals;      // one a field; null: none given, or not observed
-  bool finals_compact;             // finals hold one row an ended step instead of one row a step
-  const std::uint8_t* terminated;
-  const std::uint8_t* truncated;
-};
-
-// An ended episode: steps [start, end). Its closing row, if the timeline writes any, has serial `end`.
-struct Episode {
-  std::int64_t start, end;
-};
-
-// A queue with random access whose front falls off as rows are overwritten.
-template <class T>
-class Ledger {
- public:
-  std::int64_t size() const { return static_cast<std::int64_t>(items_.size() - front_); }
-  bool empty() const { return size() == 0; }
-  const T& operator[](std::int64_t i) const { return items_[front_ + static_cast<std::size_t>(i)]; }
-  const T& front() const { return items_[front_]; }
-  void push(const T& item) { items_.push_back(item); }
-  void pop() {
-    ++front_;
-    ++popped_;
-    if (front_ > 1024 && front_ * 2 > items_.size()) {
-      items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(front_));
-      front_ = 0;
-    }
-  }
-  void clear() {
-    popped_ += size();
-    items_.clear();
-    front_ = 0;
-  }
-  // How many have fallen off: item i is the (popped + i)th there ever was.
-  std::int64_t popped() const { return popped_; }
-  std::size_t bytes() const { return items_.capacity() * sizeof(T); }
-  // Index of the first item for which `before` is false.
-  template <class Before>
-  std::int64_t search(const Before& before) const {
-    auto begin = items_.begin() + static_cast<std::ptrdiff_t>(front_);
-    return std::partition_point(begin, items_.end(), before) - begin;
-  }
-
- private:
-  std::vector<T> items_;
-  std::size_t front_ = 0;
-  std::int64_t popped_ = 0;
-};
-
-struct LaneIndex {
-  std::int64_t seen = 0;      // rows below this serial are indexed
-  std::int64_t open = kNone;  // start of the episode still going on
-  Ledger<Episode> closed;
-};
-
 class Timeline {
  public:
   Timeline(std::int64_t lanes, std::int64_t span, bool loose, const std::vector<std::int64_t>& pitches,
-           std::vector<Field> fields)
-      : lanes_(lanes), span_(span), loose_(loose), ends_(loose ? kEnded : std::uint8_t{kClosing}), fields_(std::move(fields)) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 46;
-    if (lanes < 1 || span < 2 || lanes > kMost / span) throw std::invalid_argument("lanes and rows out of range");
-    const std::int64_t rows = lanes * span;
-    std::int64_t total = 0;
-    std::vector<std::int64_t> offsets;
-    auto place = [&](std::int64_t bytes) {
-      offsets.push_back(total);
-      total += (bytes + 4095) / 4096 * 4096;
-    };
-    for (std::int64_t pitch : pitches) {
-      if (pitch < 1 || pitch > kMost / rows || total > kMost) throw std::invalid_argument("memory out of range");
-      place(rows * pitch);
-    }
-    place(rows);
-    place(2 * lanes * static_cast<std::int64_t>(sizeof(std::int64_t)));
+           std::vector<Field> fields, Place place = {})
+      : lanes_(lanes), span_(span), loose_(loose), others_(place.others), fields_(std::move(fields)) {
+    const Layout layout = layout_of(lanes, span, pitches);
     for (const Field& field : fields_) {
       if (field.panel < 0 || field.panel >= static_cast<std::int64_t>(pitches.size()) || field.offset < 0 ||
           field.bytes < 1 || field.offset > pitches[static_cast<std::size_t>(field.panel)] - field.bytes)
         throw std::invalid_argument("field outside its panel");
     }
-    slab_ = Slab(static_cast<std::size_t>(total));
-    for (std::size_t i = 0; i < pitches.size(); ++i) panels_.push_back({pitches[i], slab_.data() + offsets[i]});
-    flags_ = reinterpret_cast<std::uint8_t*>(slab_.data() + offsets[pitches.size()]);
-    heads_ = reinterpret_cast<std::int64_t*>(slab_.data() + offsets[pitches.size() + 1]);
-    floors_ = heads_ + lanes;
+    if (place.file < 0)
+      slab_ = Slab(static_cast<std::size_t>(layout.records));
+    else
+      slab_ = Slab(place.file, place.offset, static_cast<std::size_t>(layout.total));
+    for (std::size_t i = 0; i < pitches.size(); ++i) panels_.push_back({pitches[i], slab_.data() + layout.panels[i]});
+    flags_ = reinterpret_cast<std::uint8_t*>(slab_.data() + layout.flags);
+    states_ = reinterpret_cast<LaneState*>(slab_.data() + layout.states);
     index_.resize(static_cast<std::size_t>(lanes));
+    if (place.file >= 0 && !others_) records_ = std::make_unique<Records>(slab_.data() + layout.records, lanes, span);
+  }
+
+  // Bytes that a file must have for a timeline to lie in it.
+  static std::int64_t bytes_for(std::int64_t lanes, std::int64_t span, const std::vector<std::int64_t>& pitches) {
+    return layout_of(lanes, span, pitches).total;
   }
 
   std::int64_t lanes() const { return lanes_; }
   std::int64_t span() const { return span_; }
   bool loose() const { return loose_; }
+  bool others() const { return others_; }
   const std::vector<Field>& fields() const { return fields_; }
   std::int64_t panels() const { return static_cast<std::int64_t>(panels_.size()); }
   const Panel& panel(std::int64_t i) const { return panels_[static_cast<std::size_t>(i)]; }
   const LaneIndex& lane(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)]; }
-  std::int64_t head(std::int64_t lane) const { return heads_[lane]; }
-  std::int64_t tail(std::int64_t lane) const { return std::max(floors_[lane], heads_[lane] - span_); }
+  std::int64_t head(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)].head; }
+  std::int64_t tail(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)].tail; }
   std::int64_t slot(std::int64_t lane, std::int64_t serial) const { return lane * span_ + serial % span_; }
   std::uint8_t flags(std::int64_t slot) const { return flags_[slot]; }
   const std::uint8_t* flags() const { return flags_; }
-  // Counts appends, so that readers know when to look again.
+  // Counts changes, so that readers know when to look again.
   std::uint64_t version() const { return version_; }
 
   char* at(const Field& field, std::int64_t slot) const {
@@ -150,16 +70,13 @@ class Timeline {
   // Steps stored now; closing rows do not count.
   std::int64_t steps() const {
     std::int64_t count = 0;
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) {
-      count += head(lane) - tail(lane);
-      if (!loose_) count -= index_[static_cast<std::size_t>(lane)].closed.size();
-    }
+    for (const LaneIndex& lane : index_) count += lane.head - lane.tail - (loose_ ? 0 : lane.closed.size());
     return count;
   }
 
   bool full() const {
     for (std::int64_t lane = 0; lane < lanes_; ++lane)
-      if (heads_[lane] - floors_[lane] < span_) return false;
+      if (head(lane) - states_[lane].floor.load(std::memory_order_relaxed) < span_) return false;
     return true;
   }
 
@@ -169,48 +86,184 @@ class Timeline {
     return total;
   }
 
-  void append(const Steps& steps) {
+  // Appends steps. Where that would overwrite rows that are held (see `hold`), calls wait() until they are not.
+  template <class Wait>
+  void append(const Steps& steps, const Wait& wait) {
     // Half a lane at a time: with its closing rows a chunk then never meets its own tail.
     const std::int64_t chunk = std::max<std::int64_t>(1, span_ / 2);
     std::int64_t ended = 0;
-    for (std::int64_t from = 0; from < steps.time; from += chunk)
-      append_chunk(steps, from, std::min(steps.time, from + chunk), ended);
+    for (std::int64_t from = 0; from < steps.time; from += chunk) {
+      const std::int64_t to = std::min(steps.time, from + chunk);
+      plan(steps, from, to);
+      while (meets_held(steps)) {
+        wait();
+        plan(steps, from, to);
+      }
+      append_chunk(steps, from, to, ended);
+    }
     ++version_;
   }
 
   // Ends the open episode of a lane whose environment was reset without a word: the newest row's outcome will never be
   // known, so what was seen there becomes the final observation of the step before it.
   void cut(std::int64_t lane) {
+    if (others_) catch_up(lane);  // another process may have cleared it
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
     if (index.open == kNone) return;
-    const std::int64_t newest = heads_[lane] - 1;
+    const std::int64_t newest = index.head - 1;
+    if (records_ && records_->lanes()[static_cast<std::size_t>(lane)].head > newest - 1) {
+      records_->lanes()[static_cast<std::size_t>(lane)].head = std::max(newest - 1, index.tail);
+      records_->write();
+    }
     ++version_;
     if (loose_) {
       flags_[slot(lane, newest)] |= kTruncated;
       index.closed.push({index.open, newest + 1});
     } else if (index.open == newest) {
-      floors_[lane] = tail(lane);  // the row that this one overwrote does not come back
-      heads_[lane] = newest;
-      index.seen = newest;
+      raise_floor(lane, index.tail);  // the row that this one overwrote does not come back
+      states_[lane].claim.store(newest, std::memory_order_relaxed);
+      states_[lane].head.store(newest, std::memory_order_release);
+      index.head = newest;
     } else {
       flags_[slot(lane, newest - 1)] |= kTruncated;
-      flags_[slot(lane, newest)] = kClosing;
-      for (const Field& field : fields_)
-        if (!field.observed) blank(field, {{slot(lane, newest), 0, 1}});
+      close(lane, newest);
       index.closed.push({index.open, newest});
     }
     index.open = kNone;
+    index.revision = states_[lane].revision.fetch_add(1, std::memory_order_release) + 1;
   }
 
   // Forgets every row. Serials go on counting, so a batch drawn before is still known to be stale.
   void clear() {
     for (std::int64_t lane = 0; lane < lanes_; ++lane) {
       LaneIndex& index = index_[static_cast<std::size_t>(lane)];
+      const std::int64_t head = states_[lane].head.load(std::memory_order_acquire);
+      raise_floor(lane, head);
       index.closed.clear();
       index.open = kNone;
-      index.seen = floors_[lane] = heads_[lane];
+      index.head = index.tail = head;
     }
     ++version_;
+  }
+
+  // Takes in what other processes have written since.
+  void catch_up() {
+    bool changed = false;
+    for (std::int64_t lane = 0; lane < lanes_; ++lane) changed = catch_up(lane) || changed;
+    if (changed) ++version_;
+  }
+
+  // Rows below this serial are gone, or may be half overwritten by now.
+  std::int64_t overwritten(std::int64_t lane) const {
+    std::atomic_thread_fence(std::memory_order_acquire);  // after the reading that this call is to judge
+    return states_[lane].claim.load(std::memory_order_relaxed) - span_;
+  }
+  std::int64_t revision(std::int64_t lane) const { return states_[lane].revision.load(std::memory_order_acquire); }
+
+  // Makes a lane whole again whose writer died at any moment.
+  void recover(std::int64_t lane) {
+    LaneState& state = states_[lane];
+    const std::int64_t head = state.head.load(std::memory_order_acquire), claim = state.claim.load();
+    if (claim > head) {
+      raise_floor(lane, claim - span_);
+      state.claim.store(head, std::memory_order_release);
+    }
+    const std::int64_t tail = std::max(state.floor.load(), head - span_), newest = head - 1;
+    if (!loose_ && newest - 1 >= tail) {  // a cut may have been half done
+      std::uint8_t& before = flags_[slot(lane, newest - 1)];
+      const bool closing = (flags_[slot(lane, newest)] & kClosing) != 0;
+      if (!closing && (before & kEnded)) close(lane, newest);
+      if (closing && !(before & kEnded)) before |= kTruncated;
+    }
+    state.revision.fetch_add(1, std::memory_order_release);
+    catch_up(lane);
+    ++version_;
+  }
+
+  // Believes only what the record says, after a power cut; false if there is no record or it cannot be right.
+  bool recall() {
+    if (!records_) return false;
+    for (const Records::Lane& lane : records_->lanes())
+      if (lane.head < 0 || lane.head > kMostSerials || lane.floor < 0 || lane.floor > lane.head ||
+          lane.limit < 0 || lane.limit > kMostSerials)
+        return false;
+    for (std::int64_t i = 0; i < lanes_; ++i) {
+      const Records::Lane& lane = records_->lanes()[static_cast<std::size_t>(i)];
+      states_[i].head.store(lane.head);
+      states_[i].claim.store(lane.head);
+      states_[i].floor.store(std::min(lane.head, std::max(lane.floor, lane.limit - span_)));
+    }
+    return true;
+  }
+
+  // What `flush` has to put down once the bytes are on disk.
+  struct Flushed {
+    std::vector<Records::Lane> lanes;
+    std::vector<std::int64_t> revisions;
+  };
+  Flushed flushing() const {
+    Flushed flushed;
+    for (std::int64_t lane = 0; lane < lanes_; ++lane) {
+      flushed.lanes.push_back({head(lane), states_[lane].floor.load(), 0});
+      flushed.revisions.push_back(revision(lane));
+    }
+    return flushed;
+  }
+  void sync_slab() const { sync_pages(slab_.data(), slab_.bytes()); }
+  void record(const Flushed& flushed) {
+    if (!records_) return;
+    for (std::int64_t i = 0; i < lanes_; ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      if (revision(i) != flushed.revisions[k]) continue;  // cut meanwhile: its newest rows are not certain
+      records_->lanes()[k].head = flushed.lanes[k].head;
+      records_->lanes()[k].floor = flushed.lanes[k].floor;
+    }
+    records_->write();
+  }
+
+  // Keeps rows from a serial on, by lane, from being overwritten; `hold({})` lets go of all.
+  void hold(std::vector<std::int64_t> from) { held_ = std::move(from); }
+  bool holding() const { return !held_.empty(); }
+  std::vector<std::int64_t>& held() { return held_; }
+
+  // Puts rows as they were elsewhere into the slots of their serials; they count once `adopt` says so.
+  void put(std::int64_t lane, std::int64_t serial, std::int64_t count, const std::uint8_t* flags,
+           const std::vector<Source>& sources) {
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t at = (serial + done) % span_, some = std::min(count - done, span_ - at);
+      const std::int64_t first = lane * span_ + at;
+      std::memcpy(flags_ + first, flags + done, static_cast<std::size_t>(some));
+      for (std::size_t f = 0; f < fields_.size(); ++f)
+        spread_rows(this->at(fields_[f], first), panels_[static_cast<std::size_t>(fields_[f].panel)].pitch,
+                    sources[f] + done * fields_[f].bytes, fields_[f].bytes, some);
+      done += some;
+    }
+  }
+
+  // Makes a lane hold the rows [tail, head) that were put. `start`: first step of the episode that the row at tail
+  // belongs to; `gone`: episodes before it. False, and nothing changed, if the flags form no episodes.
+  bool adopt(std::int64_t lane, std::int64_t tail, std::int64_t head, std::int64_t start, std::int64_t gone) {
+    if (tail < 0 || head < tail || head > kMostSerials || head - tail > span_ || gone < 0 || gone > head) return false;
+    if (tail < head && (start < 0 || start > tail || !are_episodes(flags_ + lane * span_, span_, loose_, tail, head, start))) return false;
+    LaneState& state = states_[lane];
+    LaneIndex& index = index_[static_cast<std::size_t>(lane)];
+    state.floor.store(tail);
+    state.claim.store(head);
+    state.head.store(head, std::memory_order_release);
+    index.closed.restart(gone);
+    index.tail = index.head = tail;
+    index.open = tail < head && start < tail ? start : kNone;
+    index.follow(flags_ + lane * span_, span_, loose_, head);
+    index.revision = state.revision.fetch_add(1, std::memory_order_release) + 1;
+    ++version_;
+    return true;
+  }
+
+  // First step of the episode that a lane's oldest row belongs to; the tail itself where there is no row.
+  std::int64_t oldest_start(std::int64_t lane) const {
+    const LaneIndex& index = index_[static_cast<std::size_t>(lane)];
+    if (!index.closed.empty()) return std::min(index.closed.front().start, index.tail);
+    return index.open != kNone ? std::min(index.open, index.tail) : index.tail;
   }
 
  private:
@@ -225,21 +278,49 @@ class Timeline {
   };
   // Where a lane is being written.
   struct Cursor {
-    std::int64_t slot, end;
+    std::int64_t slot, end, claim;
     bool first;
   };
+
+  // Where the steps [from, to) will go, and up to which serial.
+  void plan(const Steps& steps, std::int64_t from, std::int64_t to) {
+    cursors_.clear();
+    for (std::int64_t i = 0; i < steps.width; ++i) {
+      const std::int64_t lane = steps.lane(i), head = this->head(lane);
+      std::int64_t claim = head + (to - from);
+      if (!loose_)
+        for (std::int64_t t = from; t < to; ++t) claim += steps.ends(t * steps.width + i);
+      cursors_.push_back({slot(lane, head), (lane + 1) * span_, claim, begins(lane, head)});
+    }
+  }
+
+  bool meets_held(const Steps& steps) const {
+    if (held_.empty()) return false;
+    for (std::int64_t i = 0; i < steps.width; ++i)
+      if (cursors_[static_cast<std::size_t>(i)].claim - span_ > held_[static_cast<std::size_t>(steps.lane(i))]) return true;
+    return false;
+  }
+
+  // Tells everyone, and the record if there is one, which rows are about to be overwritten.
+  void claim(const Steps& steps) {
+    if (records_) {
+      bool passes = false;
+      for (std::int64_t i = 0; i < steps.width; ++i)
+        passes = records_->raise(steps.lane(i), cursors_[static_cast<std::size_t>(i)].claim, span_ / 16) || passes;
+      if (passes) records_->write();
+    }
+    for (std::int64_t i = 0; i < steps.width; ++i)
+      states_[steps.lane(i)].claim.store(cursors_[static_cast<std::size_t>(i)].claim, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);  // before the rows
+  }
 
   void append_chunk(const Steps& steps, std::int64_t from, std::int64_t to, std::int64_t& ended) {
     rows_.clear();
     closings_.clear();
     repeats_.clear();
-    cursors_.clear();
     bool given = false;
     for (Source source : steps.finals) given = given || source != nullptr;
-    for (std::int64_t i = 0; i < steps.width; ++i) {
-      const std::int64_t lane = steps.lanes ? steps.lanes[i] : i;
-      cursors_.push_back({slot(lane, heads_[lane]), (lane + 1) * span_, begins(lane, heads_[lane])});
-    }
+    claim(steps);
     auto advance = [this](Cursor& cursor) {
       const std::int64_t at = cursor.slot;
       cursor.slot = at + 1 == cursor.end ? at + 1 - span_ : at + 1;
@@ -274,17 +355,18 @@ class Timeline {
     write(repeats_, steps.fields, true);
     write(closings_, steps.finals, true);
     for (std::int64_t i = 0; i < steps.width; ++i) {
-      const std::int64_t lane = steps.lanes ? steps.lanes[i] : i;
-      const std::int64_t written = cursors_[static_cast<std::size_t>(i)].slot - slot(lane, heads_[lane]);
-      heads_[lane] += written > 0 ? written : written + span_;
-      sync(lane);
+      const std::int64_t lane = steps.lane(i), head = cursors_[static_cast<std::size_t>(i)].claim;
+      states_[lane].head.store(head, std::memory_order_release);
+      LaneIndex& index = index_[static_cast<std::size_t>(lane)];
+      index.follow(flags_ + lane * span_, span_, loose_, head);
+      index.drop(loose_, std::max(states_[lane].floor.load(std::memory_order_relaxed), head - span_));
     }
   }
 
   bool begins(std::int64_t lane, std::int64_t head) const {
-    if (head == floors_[lane]) return true;
+    if (head == states_[lane].floor.load(std::memory_order_relaxed)) return true;
     const std::uint8_t before = flags_[slot(lane, head - 1)];
-    return (before & ends_) != 0;
+    return (before & (loose_ ? kEnded : std::uint8_t{kClosing})) != 0;
   }
 
   // Copies rows to their slots, all fields of a row together. Closing rows hold what is observed, and zeros.
@@ -294,10 +376,11 @@ class Timeline {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       const Field& field = fields_[f];
       const Panel& panel = panels_[static_cast<std::size_t>(field.panel)];
-      if (closing && !field.observed)
-        blank(field, writes);
-      else
+      if (closing && !field.observed) {
+        for (const Write& write : writes) blank(field, write.slot);
+      } else {
         copies_.push_back({panel.base + field.offset, sources[f], panel.pitch, field.bytes});
+      }
     }
     for (const Write& write : writes)
       for (const Copy& copy : copies_)
@@ -305,40 +388,58 @@ class Timeline {
                     write.count);
   }
 
-  void blank(const Field& field, const std::vector<Write>& writes) {
-    for (const Write& write : writes)
-      std::memset(at(field, write.slot), 0, static_cast<std::size_t>(field.bytes));
+  void blank(const Field& field, std::int64_t slot) {
+    std::memset(at(field, slot), 0, static_cast<std::size_t>(field.bytes));
   }
 
-  // Brings a lane's episodes up to date with its rows; each row is looked at once.
-  void sync(std::int64_t lane) {
-    LaneIndex& index = index_[static_cast<std::size_t>(lane)];
-    const std::int64_t head = heads_[lane];
-    std::int64_t at = slot(lane, index.seen);
-    for (std::int64_t serial = index.seen; serial < head; ++serial) {
-      const std::uint8_t flags = flags_[at];
-      at = at + 1 == (lane + 1) * span_ ? at + 1 - span_ : at + 1;
-      if (flags & kFirst) index.open = serial;
-      if (flags & ends_) {
-        index.closed.push({index.open, serial + (loose_ ? 1 : 0)});
-        index.open = kNone;
-      }
+  // Turns a row into a closing row.
+  void close(std::int64_t lane, std::int64_t serial) {
+    for (const Field& field : fields_)
+      if (!field.observed) blank(field, slot(lane, serial));
+    flags_[slot(lane, serial)] = kClosing;
+  }
+
+  void raise_floor(std::int64_t lane, std::int64_t floor) {
+    std::int64_t old = states_[lane].floor.load();
+    while (old < floor && !states_[lane].floor.compare_exchange_weak(old, floor)) {
     }
-    index.seen = head;
-    while (!index.closed.empty() && index.closed.front().end + (loose_ ? 0 : 1) <= tail(lane)) index.closed.pop();
+  }
+
+  bool catch_up(std::int64_t lane) {
+    LaneState& state = states_[lane];
+    LaneIndex& index = index_[static_cast<std::size_t>(lane)];
+    const std::int64_t revision = state.revision.load(std::memory_order_acquire);
+    const std::int64_t head = state.head.load(std::memory_order_acquire);
+    auto tail = [&] { return std::min(head, std::max(state.floor.load(std::memory_order_acquire), overwritten(lane))); };
+    std::int64_t oldest = tail();
+    if (revision == index.revision && head == index.head && oldest == index.tail) return false;
+    // A cut changes the two newest rows there are at the time, so nothing older than these.
+    if (revision != index.revision || head < index.head) index.rewind(loose_, std::min(head, index.head) - 2);
+    if (oldest > index.head) {  // overtaken: rows were overwritten unseen
+      index.closed.clear();
+      index.open = kNone;
+      index.head = oldest;
+    }
+    index.follow(flags_ + lane * span_, span_, loose_, head);
+    // Rows that were overwritten while their flags were read have misled nobody: they are below the tail by now.
+    index.drop(loose_, std::max(index.tail, tail()));
+    if (index.tail == index.head) index.open = kNone;  // cleared
+    index.revision = revision;
+    return true;
   }
 
   std::int64_t lanes_, span_;
-  bool loose_;          // rows carry what follows them, so no closing rows are written
-  std::uint8_t ends_;   // flags of an episode's last row
+  bool loose_;   // rows carry what follows them, so no closing rows are written
+  bool others_;  // other processes write as well
   std::vector<Field> fields_;
   std::vector<Panel> panels_;
   std::uint8_t* flags_ = nullptr;
-  std::int64_t* heads_ = nullptr;   // a lane: the serial its next row will have
-  std::int64_t* floors_ = nullptr;  // a lane: rows below this serial are gone whatever their slots hold
+  LaneState* states_ = nullptr;
   Slab slab_;
+  std::unique_ptr<Records> records_;
   std::vector<LaneIndex> index_;
   std::uint64_t version_ = 0;
+  std::vector<std::int64_t> held_;
   std::vector<Write> rows_, closings_, repeats_;
   std::vector<Cursor> cursors_;
   std::vector<Copy> copies_;

@@ -88,6 +88,7 @@ class Window {
   // How many rows of the same episode stand before a row, counted up to `most`.
   std::int64_t behind(std::int64_t lane, std::int64_t serial, std::int64_t most) const {
     std::int64_t count = 0;
+    most = std::min(most, serial);  // rows that another process overwrites meanwhile may show no beginning
     while (count < most && !(timeline_.flags(timeline_.slot(lane, serial - count)) & kFirst)) ++count;
     return count;
   }

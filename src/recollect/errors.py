@@ -7,6 +7,9 @@
     ├── PriorityError (ValueError)      priorities that are no numbers
     ├── NotEnoughRows (LookupError)     fewer rows than a batch needs
     ├── StaleRows (LookupError)         rows asked for by serial that cannot be read
+    ├── StorageError (RuntimeError)     a mapped file or shared segment that cannot be used
+    ├── SnapshotError (ValueError)      a file of a snapshot that cannot be loaded
+    ├── DatasetError (ValueError)       a dataset that cannot be read or written
     └── MissingExtra (ImportError)      an optional package is not installed
 
 Every message reads ``<name> must <rule>, got <value>`` and then says what to do. The parts are kept as attributes.
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "DatasetError",
     "MissingExtra",
     "NotEnoughRows",
     "OptionError",
@@ -25,8 +29,10 @@ __all__ = [
     "Problem",
     "RecollectError",
     "SchemaError",
+    "SnapshotError",
     "StaleRows",
     "StepError",
+    "StorageError",
 ]
 
 
@@ -78,6 +84,18 @@ class NotEnoughRows(_OneProblem, LookupError):
 
 class StaleRows(_OneProblem, LookupError):
     """Rows asked for by lane and serial that cannot be read."""
+
+
+class StorageError(_OneProblem, RuntimeError):
+    """A mapped file or shared segment that cannot be used."""
+
+
+class SnapshotError(_OneProblem, ValueError):
+    """A file of a snapshot that cannot be loaded; the problem's name is the file."""
+
+
+class DatasetError(_OneProblem, ValueError):
+    """A dataset that cannot be read or written."""
 
 
 class StepError(RecollectError, ValueError):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -37,6 +42,9 @@ samplers = st.one_of(
 class Machine(RuleBasedStateMachine):
     """Drives a memory and its oracle with the same calls."""
 
+    # ram, mapped, shared; or writers: shared, and every lane is written to by a writer of its own
+    kind = "ram"
+
     @initialize(
         lanes=st.integers(1, 3),
         span=st.integers(10, 14),
@@ -59,6 +67,9 @@ class Machine(RuleBasedStateMachine):
         }
         if loose:
             fields |= {"next_obs": rc.Field((2,)), "next_state": rc.Field((), "float64")}
+        self.folder = Path(tempfile.mkdtemp())
+        self.name = f"test-{uuid.uuid4().hex}"
+        self.storage = {"ram": rc.Ram(), "mapped": rc.Mapped(self.folder / "rows")}.get(self.kind, rc.Shared(self.name))
         self.memory = rc.Memory(
             rc.Schema(**fields),
             lanes * span,
@@ -66,8 +77,11 @@ class Machine(RuleBasedStateMachine):
             sampler=sampler,
             window=window,
             stack=self.stack,
+            storage=self.storage,
             seed=1,
         )
+        self.writers = [rc.Writer(self.name, lane) for lane in range(lanes)] if self.kind == "writers" else []
+        self.unseen = 0
         self.oracle = Oracle(lanes, span, ["obs", "state"], loose)
         self.count = 0
         self.priorities: dict[tuple[int, int], float] = {}
@@ -112,13 +126,19 @@ class Machine(RuleBasedStateMachine):
     @rule(ends=st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), min_size=1, max_size=5), finals=st.booleans())
     def append_all(self, ends: list[int], finals: bool) -> None:
         data = self.block(1, list(range(self.width)), ends, finals)
+        if self.writers:
+            self.write_blocks(data)
+            return
         self.memory.append(**{key: value[0] for key, value in data.items()})
 
     @rule(lane=st.integers(0, 2), ends=st.sampled_from([0, 0, 1, 2]), finals=st.booleans())
     def append_one(self, lane: int, ends: int, finals: bool) -> None:
         lane %= self.width
         data = self.block(1, [lane], [ends], finals)
-        if finals:
+        if self.writers:
+            self.writers[lane].append(**{key: value[0, 0] for key, value in data.items()})
+            self.look(2)
+        elif finals:
             self.memory.append(lanes=lane, **{key: value[0, 0] for key, value in data.items()})
         else:
             self.memory.append(lanes=[lane], **{key: value[0] for key, value in data.items()})
@@ -132,6 +152,9 @@ class Machine(RuleBasedStateMachine):
     def extend(self, time: int, ends: list[int], finals: bool, compact: bool) -> None:
         data = self.block(time, list(range(self.width)), ends, finals)
         ended = data["terminated"] | data["truncated"]
+        if self.writers:
+            self.write_blocks(data)
+            return
         if compact:
             data |= {key: value[ended] for key, value in data.items() if key.startswith("final_")}
         self.memory.extend(**data)
@@ -139,8 +162,28 @@ class Machine(RuleBasedStateMachine):
     @rule(lane=st.integers(0, 2))
     def cut(self, lane: int) -> None:
         lane %= self.width
-        self.memory.cut(lane)
+        (self.writers[lane] if self.writers else self.memory).cut(lane)
         self.oracle.cut(lane)
+
+    def write_blocks(self, data: dict[str, Any]) -> None:
+        """A row at a time by the lanes' writers, looked at before they can overtake the memory."""
+        for t in range(len(data["terminated"])):
+            for lane, writer in enumerate(self.writers):
+                writer.append(**{key: value[t, lane] for key, value in data.items()})
+            self.look(2)
+
+    def look(self, rows: int) -> None:
+        self.unseen += rows
+        if self.unseen > 6:
+            len(self.memory)
+            self.unseen = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "memory"):
+            for writer in self.writers:
+                writer.close()
+            self.memory.close()
+            shutil.rmtree(self.folder)
 
     @rule()
     def clear(self) -> None:
@@ -256,6 +299,8 @@ class Machine(RuleBasedStateMachine):
             np.testing.assert_allclose(batch[key], np.asarray(parts), rtol=1e-6, err_msg=key)
 
 
-def test_memory_equals_the_oracle() -> None:
-    """Any order of writes, reads and reweighings gives what a list of dicts gives."""
-    run_state_machine_as_test(Machine, settings=settings(stateful_step_count=25))
+@pytest.mark.parametrize("kind", ["ram", "mapped", "shared", "writers"])
+def test_memory_equals_the_oracle(kind: str) -> None:
+    """Any order of writes, reads and reweighings gives what a list of dicts gives, wherever the rows live."""
+    machine = type("Machine", (Machine,), {"kind": kind})
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=25))

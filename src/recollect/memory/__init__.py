@@ -5,23 +5,29 @@ from recollect.memory.batch import Batch, Nest
 from recollect.memory.memory import Memory
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Linear, Prioritized, Recent, Sampler, Shuffled, Uniform
+from recollect.memory.storage import Mapped, Ram, Shared
 from recollect.memory.windows import Episodes, NStep, Sequence, Transition, Window
+from recollect.memory.writer import Writer
 
 __all__ = [
     "Batch",
     "Episodes",
     "Linear",
+    "Mapped",
     "Memory",
     "NStep",
     "Nest",
     "Prefetch",
     "Prioritized",
+    "Ram",
     "Recent",
     "Sampler",
     "Sequence",
+    "Shared",
     "Shuffled",
     "Transition",
     "Uniform",
     "Window",
+    "Writer",
     "targets",
 ]

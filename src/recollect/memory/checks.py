@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import OptionError, PriorityError
 from recollect.schema import Schema
 
-__all__ = ["finite", "frame_counts", "host", "key", "lane_count", "row_count", "whole"]
+__all__ = ["finite", "frame_counts", "host", "key", "lane_count", "row_count", "some_lanes", "whole"]
 
 _MOST_BYTES = 1 << 46
 
@@ -80,3 +80,18 @@ def frame_counts(schema: Schema, stack: Mapping[str, int]) -> dict[str, int]:
             "stack", "be used with a schema without next fields", ", ".join(stack), "Let windows find what follows."
         )
     return dict(stack)
+
+
+def some_lanes(lanes: Any, count: int) -> Any:
+    """Lanes as an int or an int64 array."""
+    array = np.asarray(lanes)
+    rule = f"be distinct whole numbers from 0 to {count - 1}"
+    if array.dtype.kind == "b" and array.shape == (count,):
+        array = np.flatnonzero(array)
+    if array.size == 0 and array.ndim == 1:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu" or array.ndim > 1:
+        raise OptionError("lanes", rule, repr(lanes))
+    if array.size and (array.min() < 0 or array.max() >= count or np.unique(array).size != array.size):
+        raise OptionError("lanes", rule, repr(lanes))
+    return int(array) if array.ndim == 0 else array.astype(np.int64)

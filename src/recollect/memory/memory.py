@@ -11,11 +11,12 @@ from recollect import _core
 from recollect.errors import NotEnoughRows, OptionError, StaleRows
 from recollect.memory import checks
 from recollect.memory.batch import Batch, Nest, nested
-from recollect.memory.layout import place
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
-from recollect.memory.steps import exact, flatten
+from recollect.memory.storage import Layout, Ram
+from recollect.memory.storage.ground import Ground, Storage
 from recollect.memory.windows import Transition, Window, rows_read
+from recollect.memory.writing import write
 from recollect.schema import Schema
 
 __all__ = ["Memory"]
@@ -30,6 +31,7 @@ class Memory:
         lanes: Environments that write side by side; values of a step then have a first axis ``[lanes, ...]``. None:
             one environment, and values without that axis.
         stack: Frames to stack when an observed field is read, by name; the episode's first frame is repeated.
+        storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. Rows that are there already stay.
         threads: Threads that may share the copying of a batch of 8 MiB or more, 1 or 2.
 
     >>> import recollect as rc
@@ -49,10 +51,17 @@ class Memory:
         sampler: Sampler | None = None,
         window: Window | None = None,
         stack: Mapping[str, int] | None = None,
+        storage: Storage | None = None,
         seed: int | None = None,
         threads: int = 1,
     ) -> None:
-        for name, part, kind in (("schema", schema, Schema), ("sampler", sampler, None), ("window", window, None)):
+        parts = (
+            ("schema", schema, Schema),
+            ("sampler", sampler, None),
+            ("window", window, None),
+            ("storage", storage, None),
+        )
+        for name, part, kind in parts:
             if isinstance(part, type) or (kind is not None and not isinstance(part, kind)):
                 raise OptionError(name, f"be a {name.capitalize()}", repr(part), "Call the class to make one.")
         self.schema = schema
@@ -61,12 +70,9 @@ class Memory:
         self.stack = checks.frame_counts(schema, stack or {})
         self.lanes = checks.lane_count(lanes)
         self.capacity = checks.row_count(capacity, self.lanes, schema.row_nbytes)
-        self.dropped = 0
-        """Priorities that came for rows which could no longer be drawn."""
         self._threads = checks.whole("threads", threads, 1, 2)
         self._bare = lanes is None
         self._span = self.capacity // self.lanes
-        self._batches = 0
         spec = self.window.spec()
         least = rows_read(spec, max(self.stack.values(), default=1))
         if self._span < least:
@@ -77,7 +83,8 @@ class Memory:
                 f"Use at least {least * self.lanes}.",
             )
         outputs = self.window.outputs(schema, self.stack)
-        self._store = _open_store(schema, self.lanes, self._span, bare=self._bare)
+        self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self._bare))
+        self._store = self._ground.store
         self._key = checks.key(seed)
         self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *self._key)
         self._nested = any("/" in key for key, *_ in outputs)
@@ -112,7 +119,9 @@ class Memory:
 
         The newest row's outcome will never be known, so it becomes the final observation of the step before it.
         """
-        for lane in range(self.lanes) if lanes is None else np.atleast_1d(self._some_lanes(lanes)):
+        lanes = np.arange(self.lanes) if lanes is None else np.atleast_1d(checks.some_lanes(lanes, self.lanes))
+        self._ground.write_to(lanes)
+        for lane in lanes:
             self._store.cut(int(lane))
 
     def clear(self) -> None:
@@ -136,7 +145,6 @@ class Memory:
         drawn = self._reader.sample(size, self._beta(beta), self._threads)
         if not isinstance(drawn, dict):
             raise self._not_enough(size, drawn)
-        self._batches += 1
         return nested(drawn) if self._nested else Batch(drawn)
 
     def read(self, lanes: Any, serials: Any) -> Batch:
@@ -178,8 +186,12 @@ class Memory:
         dropped = self._reader.reweigh(lanes, serials, errors)
         if dropped < 0:
             dropped = self._reader.reweigh(lanes, serials, checks.finite(errors, lanes, serials))
-        self.dropped += dropped
         return dropped
+
+    @property
+    def dropped(self) -> int:
+        """Priorities that came for rows which could no longer be drawn."""
+        return self._reader.counts()[2]
 
     def epoch(self, size: int) -> Iterator[Batch]:
         """Iterate once over the rows there are now in random order, ``size`` at a time; the last batch may be smaller.
@@ -249,18 +261,14 @@ class Memory:
         """State of the memory's generator, and how many batches it drew; setting it back repeats the same draws from
         the same rows and priorities. An epoch of ``Shuffled`` starts anew.
         """
-        return {
-            "key0": self._key[0],
-            "key1": self._key[1],
-            "position": self._reader.position(),
-            "batches": self._batches,
-        }
+        position, batches, _ = self._reader.counts()
+        return {"key0": self._key[0], "key1": self._key[1], "position": position, "batches": batches}
 
     @random_state.setter
     def random_state(self, state: Mapping[str, int]) -> None:
         parts = [checks.whole(name, state[name], 0, 2**64 - 1) for name in ("key0", "key1", "position", "batches")]
-        key0, key1, position, self._batches = parts
-        self._reader.seek(key0, key1, position)
+        key0, key1, position, batches = parts
+        self._reader.seek(key0, key1, position, min(batches, 2**63 - 1), self.dropped)
         self._key = (key0, key1)
         if isinstance(self.sampler, Shuffled):
             self._reader.forget()
@@ -297,43 +305,35 @@ class Memory:
             f"{self.nbytes / 2**20:.1f} MiB, {self.sampler}, {self.window}, {self.schema})"
         )
 
+    # ---- lasting ---------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Put the rows of ``Mapped`` storage on disk; returns once they are there."""
+        self._ground.flush()
+
+    def close(self) -> None:
+        """Let go of ``Mapped`` or ``Shared`` storage now rather than when the memory is garbage."""
+        self._ground.close()
+        self._store = self._ground.store
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
-        if self.schema.branches:
-            step = flatten(step, self.schema.branches)
-        if lanes is not None and not isinstance(lanes, int) and getattr(lanes, "dtype", None) != np.int64:
-            lanes = self._some_lanes(lanes)
-        if self._store.append(step, lanes, block):
-            return
-        width: int | None = None if self._bare else self.lanes
-        if lanes is not None:
-            lanes = self._some_lanes(lanes)
-            width = None if isinstance(lanes, int) else len(lanes)
-        flat = step if self.schema.branches else flatten(step, self.schema.branches)
-        exactly = exact(self.schema, flat, width=width, block=block)
-        if not self._store.append(exactly, lanes, block):
-            raise RuntimeError("the core refused a step that was found to be right; please report this")
-
-    def _some_lanes(self, lanes: Any) -> Any:
-        array = np.asarray(lanes)
-        rule = f"be distinct whole numbers from 0 to {self.lanes - 1}"
-        if array.dtype.kind == "b" and array.shape == (self.lanes,):
-            array = np.flatnonzero(array)
-        if array.size == 0 and array.ndim == 1:
-            array = array.astype(np.int64)
-        if array.dtype.kind not in "iu" or array.ndim > 1:
-            raise OptionError("lanes", rule, repr(lanes))
-        if array.size and (array.min() < 0 or array.max() >= self.lanes or np.unique(array).size != array.size):
-            raise OptionError("lanes", rule, repr(lanes))
-        return int(array) if array.ndim == 0 else array.astype(np.int64)
+        self._ground.write_to(lanes)
+        write(self._store, self.schema, step, lanes, count=self.lanes, bare=self._bare, block=block)
 
     def _beta(self, beta: float | None) -> float:
         if beta is not None:
             return check_beta(beta)
         if isinstance(self.sampler, Prioritized):
             chosen = self.sampler.beta
-            return check_beta(chosen(self._batches)) if callable(chosen) else chosen
+            return check_beta(chosen(self._reader.counts()[1])) if callable(chosen) else chosen
         return 0.0
 
     def _not_enough(self, size: int, available: int) -> NotEnoughRows:
@@ -347,18 +347,3 @@ class Memory:
         return NotEnoughRows(
             "size", f"be at most {available}, the rows that can be drawn without replacement", size, "Draw fewer."
         )
-
-
-def _open_store(schema: Schema, lanes: int, span: int, *, bare: bool) -> _core.Store:
-    pitches, places = place(schema)
-    columns = [
-        (column.key, column.final_key, column.dtype.num, column.shape, panel, offset)
-        for column, (panel, offset) in zip(schema.columns, places, strict=True)
-    ]
-    try:
-        return _core.Store(lanes, span, bare, schema.loose, pitches, columns)
-    except MemoryError:
-        total = lanes * span * sum(pitches)
-        raise OptionError(
-            "capacity", "fit in memory", f"{lanes * span} rows of {sum(pitches)} bytes, {total / 2**30:.1f} GiB"
-        ) from None

@@ -13,7 +13,7 @@ from recollect.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Column", "Field", "Group", "Role", "Schema"]
+__all__ = ["Column", "Field", "Group", "Role", "Schema", "join_columns", "make_column"]
 
 Role: TypeAlias = Literal["observed", "reward", "plain"]
 
@@ -107,10 +107,13 @@ class Schema:
                     columns += _columns(inner, field, (name,))
             else:
                 columns += _columns(name, value, ())
+        self._settle(columns, {})
+
+    def _settle(self, columns: list[Column], agents: dict[str, tuple[str, ...]]) -> None:
         if not columns:
             raise SchemaError("schema", "have at least one field", "none", "For example: Schema(obs=Field((4,))).")
         self.columns: tuple[Column, ...] = tuple(columns)
-        self.agents: dict[str, tuple[str, ...]] = {}
+        self.agents: dict[str, tuple[str, ...]] = agents
         self.loose: bool = _check_next(self.columns)
         self.branches: frozenset[str] = frozenset(_branches(self.columns))
 
@@ -184,6 +187,16 @@ class Schema:
         return sum(column.nbytes for column in self.columns)
 
 
+def join_columns(columns: list[Column], agents: dict[str, tuple[str, ...]]) -> Schema:
+    """A schema of columns that are known already."""
+    schema = Schema.__new__(Schema)
+    schema._settle(columns, agents)
+    for column in columns:
+        if any(key == column.key or key.startswith(f"{column.key}/") for key in schema.branches):
+            raise SchemaError("field name", "be used once", repr(column.key))
+    return schema
+
+
 def _describe(column: Column) -> str:
     shape = f"[{', '.join(map(str, column.shape))}]" if column.shape else ""
     return f"{column.key}: {column.dtype}{shape}"
@@ -203,7 +216,7 @@ def _columns(name: str, value: Any, above: tuple[str, ...]) -> list[Column]:
 
     def walk(part: Any, inner: tuple[str, ...]) -> None:
         if isinstance(part, Field):
-            found.append(_column(name, part, above, inner))
+            found.append(make_column(name, part, above, inner, carried=name.startswith("next_")))
         elif isinstance(part, (Mapping, tuple, list)) and not part:
             raise SchemaError("/".join((*above, name, *inner)), "hold at least one field", repr(part))
         elif isinstance(part, Mapping):
@@ -222,7 +235,19 @@ def _columns(name: str, value: Any, above: tuple[str, ...]) -> list[Column]:
     return found
 
 
-def _column(name: str, field: Field, above: tuple[str, ...], inner: tuple[str, ...]) -> Column:
+def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[str, ...], *, carried: bool) -> Column:
+    """The column of a field, or of one leaf of a nested field.
+
+    Args:
+        above: The group it belongs to, if any.
+        inner: Names that lead from the field to the leaf.
+        carried: Whether it holds what follows an observed field, unless its role says otherwise.
+    """
+    for part in (*above, name):
+        _check_name(part)
+    if any(not part or "/" in part for part in inner):
+        raise SchemaError(name, "be nested under names without a slash", repr(inner))
+
     def path(prefix: str) -> str:
         return "/".join((*above, prefix + name, *inner))
 
@@ -234,7 +259,7 @@ def _column(name: str, field: Field, above: tuple[str, ...], inner: tuple[str, .
     elif name == "reward":
         role = "reward"
     else:
-        role = "next" if name.startswith("next_") else "plain"
+        role = "next" if carried else "plain"
     if role == "reward" and field.dtype not in (np.float32, np.float64):
         raise SchemaError(path(""), "be float32 or float64 as a reward", field.dtype, "Give it the role 'plain'.")
     observed = role == "observed"

@@ -1,0 +1,115 @@
+"""What all kinds of storage have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+from recollect import _core
+from recollect.errors import OptionError, StorageError
+from recollect.memory.layout import place
+from recollect.schema import Schema
+from recollect.schema.describe import from_plain, to_plain
+
+__all__ = ["Ground", "Layout", "Storage"]
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """Rows of a memory as storage sees them: how many, in how many lanes, and what one holds."""
+
+    schema: Schema
+    lanes: int
+    span: int
+    bare: bool
+
+    def open_store(self, file: int = -1, offset: int = 0, *, others: bool = False) -> _core.Store:
+        """The rows, in RAM or in an open file."""
+        pitches, places = place(self.schema)
+        columns = [
+            (column.key, column.final_key, column.dtype.num, column.shape, panel, at)
+            for column, (panel, at) in zip(self.schema.columns, places, strict=True)
+        ]
+        try:
+            return _core.Store(
+                self.lanes, self.span, self.bare, self.schema.loose, pitches, columns, file, offset, others
+            )
+        except MemoryError:
+            rows = self.lanes * self.span
+            total = rows * sum(pitches)
+            raise OptionError(
+                "capacity", "fit in memory", f"{rows} rows of {sum(pitches)} bytes, {total / 2**30:.1f} GiB"
+            ) from None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a file needs for the rows."""
+        pitches, _ = place(self.schema)
+        return _core.Store.bytes_for(self.lanes, self.span, pitches)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, for a file's header."""
+        return {"schema": to_plain(self.schema), "lanes": self.lanes, "span": self.span, "bare": self.bare}
+
+    @classmethod
+    def from_plain(cls, data: Any) -> Layout:
+        """The layout that was described.
+
+        Raises:
+            ValueError: If the data describe none.
+        """
+        if not isinstance(data, dict) or set(data) < {"schema", "lanes", "span", "bare"}:
+            raise ValueError("no layout")
+        lanes, span, bare = data["lanes"], data["span"], data["bare"]
+        if type(lanes) is not int or type(span) is not int or type(bare) is not bool or lanes < 1 or span < 2:
+            raise ValueError("no layout")
+        return cls(from_plain(data["schema"]), lanes, span, bare)
+
+    def differences(self, other: Layout) -> str:
+        """How another layout differs, in words."""
+        parts = [
+            f"{name} {theirs} instead of {ours}"
+            for name, ours, theirs in (
+                ("schema", self.schema, other.schema),
+                ("lanes", None if self.bare else self.lanes, None if other.bare else other.lanes),
+                ("rows of a lane", self.span, other.span),
+            )
+            if ours != theirs
+        ]
+        return ", ".join(parts)
+
+
+class Ground(Protocol):
+    """Rows that have been opened, and what keeps them open."""
+
+    store: _core.Store
+    layout: Layout
+
+    def write_to(self, lanes: Any) -> None:
+        """Make sure that this process may write to lanes; None means all."""
+        ...
+
+    def flush(self) -> None:
+        """Put all rows on disk, if that is where they live."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        ...
+
+
+class Storage(Protocol):
+    """A place for rows."""
+
+    def open(self, layout: Layout | None) -> Ground:
+        """Rows of this layout, those that are there already or new ones; None: those that must be there."""
+        ...
+
+
+@final
+class Closed:
+    """Stands in for the rows of a memory that was closed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise StorageError("memory", "be open", "one that was closed", "Open its storage again.")

@@ -1,0 +1,173 @@
+"""Rows in a memory-mapped file."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from recollect.errors import OptionError, StorageError
+from recollect.memory.storage.ground import Closed, Layout
+from recollect.memory.storage.header import SESSION_AT, read_header, rows_at, write_header
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Mapped"]
+
+_SESSION_BYTES = 512
+
+
+@final
+class _MappedGround:
+    """An open file of rows. What is on disk after a crash: docs/format.md, "Files of rows"."""
+
+    def __init__(self, path: Path, layout: Layout | None) -> None:
+        self._file = _open_locked(path)
+        try:
+            found = read_header(self._file, str(path)) if os.fstat(self._file).st_size else None
+            if layout is None and found is None:
+                raise StorageError(
+                    str(path), "hold rows", "an empty file", "Make a new memory with Memory(schema, ...)."
+                )
+            if layout is not None and found is not None and layout != found:
+                raise StorageError(
+                    str(path),
+                    "hold rows of the same layout",
+                    layout.differences(found),
+                    "Use Memory.open for the rows that are there, or another path.",
+                )
+            self.layout: Layout = found or layout  # type: ignore[assignment]
+            if found is None:
+                _create(self._file, path, self.layout)
+            self.store = self.layout.open_store(self._file, rows_at(self.layout))
+            if found is not None:
+                self._revive(path)
+            self._mark(clean=False)
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._finish = weakref.finalize(self, _finish, self.store, self._file, os.getpid())
+
+    def write_to(self, lanes: Any) -> None:
+        """The file is this process's."""
+
+    def flush(self) -> None:
+        """Put all rows on disk; returns once they are there."""
+        self.store.flush()
+
+    def close(self) -> None:
+        """Put all rows on disk and close the file."""
+        self._finish()
+        self.store = Closed()  # type: ignore[assignment]
+
+    def _revive(self, path: Path) -> None:
+        session = os.pread(self._file, _SESSION_BYTES, SESSION_AT)
+        try:
+            known = json.loads(session.rstrip(b"\0"))
+            clean, boot = bool(known["clean"]), str(known["boot"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            clean, boot = False, ""
+        # After a crash of the process the system still has every byte. After a crash of the system only what was
+        # flushed is certain.
+        if not clean and (not boot or boot != _boot()) and not self.store.recall():
+            raise StorageError(str(path), "have a record of what was flushed", "none", "Restore it from a copy.")
+        for lane in range(self.layout.lanes):
+            self.store.recover(lane)
+            self.store.cut(lane)
+
+    def _mark(self, *, clean: bool) -> None:
+        _mark(self._file, clean=clean)
+
+
+def _mark(file: int, *, clean: bool) -> None:
+    text = json.dumps({"clean": clean, "boot": _boot()}).encode()
+    os.pwrite(file, text.ljust(_SESSION_BYTES, b"\0"), SESSION_AT)
+    os.fsync(file)
+
+
+def _finish(store: Any, file: int, owner: int) -> None:
+    if os.getpid() == owner:
+        store.flush()
+        _mark(file, clean=True)
+    os.close(file)
+
+
+def _open_locked(path: Path) -> int:
+    if fcntl is None:
+        raise OptionError("storage", "be Ram on this system", "Mapped", "Files of rows need a POSIX system.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StorageError(str(path), "be a file that can be written", error.strerror or str(error)) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise StorageError(
+            str(path),
+            "be open once",
+            "a file that is open already",
+            "Close it there, or use Shared for many processes.",
+        ) from None
+    return file
+
+
+def _create(file: int, path: Path, layout: Layout) -> None:
+    total = rows_at(layout) + layout.nbytes
+    try:
+        os.ftruncate(file, 0)
+        reserve(file, total)
+    except OSError as error:
+        os.ftruncate(file, 0)
+        reason = error.strerror or str(error)
+        raise StorageError(str(path), f"have room for {total / 2**30:.2f} GiB", reason, "Use less capacity.") from None
+    write_header(file, layout)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def reserve(file: int, size: int) -> None:
+    """Give a file its size, and room for all of it: a full disk is then found out now and not by a signal later."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.ftruncate(file, size)
+
+
+def _boot() -> str:
+    """What tells this run of the operating system from others; empty if it cannot be known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Rows in a file that is mapped into memory: more than RAM holds, and there again when the program is.
+
+    After a crash of the program every row that was appended is there. After a crash of the machine every row up to the
+    last ``flush`` is, but those that newer rows have overwritten since, and up to a sixteenth of a lane more of the
+    oldest. Open episodes are cut when the file is opened again. Priorities are not in the file: ``Memory.save`` keeps
+    them.
+    """
+
+    path: str | os.PathLike[str]
+
+    def open(self, layout: Layout | None) -> _MappedGround:
+        """The rows in the file; new ones if there is none."""
+        path = Path(self.path)
+        if layout is None and not path.exists():
+            raise StorageError(str(path), "exist", "no such file", "Make a new memory with Memory(schema, ...).")
+        return _MappedGround(path, layout)

@@ -1,0 +1,39 @@
+"""Rows in this process's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from recollect.errors import OptionError
+from recollect.memory.storage.ground import Layout
+
+__all__ = ["Ram"]
+
+
+@final
+class _RamGround:
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.store = layout.open_store()
+
+    def write_to(self, lanes: Any) -> None:
+        """All lanes are this process's."""
+
+    def flush(self) -> None:
+        """There is no disk."""
+
+    def close(self) -> None:
+        """Rows go when nobody refers to them."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ram:
+    """Rows in this process's memory, on huge pages where the system offers them."""
+
+    def open(self, layout: Layout | None) -> _RamGround:
+        """New rows."""
+        if layout is None:
+            raise OptionError("storage", "hold rows already", "Ram()", "Make a new memory with Memory(schema, ...).")
+        return _RamGround(layout)

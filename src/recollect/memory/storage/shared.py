@@ -1,0 +1,275 @@
+"""Rows in a segment of memory that several processes share.
+
+The segment is a file in the system's memory-backed folder. Who uses it, and who writes which lane, is told by locks on
+bytes of that file: the system drops them when a process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+import threading
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from recollect.errors import OptionError, StorageError
+from recollect.memory.checks import some_lanes
+from recollect.memory.storage.ground import Closed, Layout
+from recollect.memory.storage.header import is_finished, read_header, rows_at, write_header
+from recollect.memory.storage.mapped import reserve
+
+if sys.platform == "linux":
+    import fcntl
+
+__all__ = ["Shared"]
+
+_FOLDER = Path("/dev/shm")
+_PREFIX = "recollect-"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+# Bytes that are locked, past the end of any file.
+_USERS = 1 << 62
+_SETUP = _USERS + 1
+_LANES = _USERS + 16
+
+
+@final
+class _Locks:
+    """Locks on bytes of an open file, held until it is closed (Linux's open file description locks)."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def share(self, byte: int) -> None:
+        self._lock(byte, fcntl.F_RDLCK, wait=True)
+
+    def take(self, byte: int, *, wait: bool = False) -> bool:
+        return self._lock(byte, fcntl.F_WRLCK, wait=wait)
+
+    def drop(self, byte: int) -> None:
+        self._lock(byte, fcntl.F_UNLCK, wait=False)
+
+    def _lock(self, byte: int, kind: int, *, wait: bool) -> bool:
+        what = struct.pack("hhqqi4x", kind, os.SEEK_SET, byte, 1, 0)
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, what)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+
+@final
+class SharedGround:
+    """An open segment."""
+
+    def __init__(self, name: str, layout: Layout | None) -> None:
+        self.name = name
+        self._file, self._locks = _attach(name, create=layout is not None)
+        self._mutex = threading.Lock()
+        self._writes: set[int] = set()
+        self._all = False
+        try:
+            self.layout = _settle(name, self._file, self._locks, layout)
+            self.store = self.layout.open_store(self._file, rows_at(self.layout), others=True)
+        except BaseException:
+            _let_go(name, self._file, self._locks)
+            raise
+        self._finish = weakref.finalize(self, _end, name, self._file, self._locks, os.getpid())
+        _open_grounds.add(self)
+
+    def write_to(self, lanes: Any) -> None:
+        """Become the one writer of lanes, from the first time on that they are written to."""
+        if self._all:
+            return
+        count = self.layout.lanes
+        wanted = range(count) if lanes is None else np.atleast_1d(some_lanes(lanes, count)).tolist()
+        with self._mutex:
+            for lane in wanted:
+                if lane not in self._writes:
+                    self._take(lane)
+            self._all = len(self._writes) == self.layout.lanes
+
+    def check_attached(self) -> None:
+        """Refuse to write for a process that has no locks."""
+        if not self._finish.alive:
+            raise StorageError(
+                "memory", "be attached in the process that writes", "one from before a fork", "Attach it there by name."
+            )
+
+    def _take(self, lane: int) -> None:
+        self.check_attached()
+        if not self._locks.take(_LANES + lane):
+            raise StorageError(
+                f"lane {lane}",
+                "have one writer",
+                f"another process or object that writes to it in {self.name!r}",
+                "Take another lane, or end that writer first.",
+            )
+        self._writes.add(lane)
+        self.store.recover(lane)
+        self.store.cut(lane)
+
+    def flush(self) -> None:
+        """There is no disk."""
+
+    def close(self) -> None:
+        """Stop using the segment; the last to do so removes it."""
+        self._finish()
+        self.store = Closed()  # type: ignore[assignment]
+
+    def forked(self) -> None:
+        """Forget the parent's locks in a child, so that they end with the parent."""
+        if self._finish.detach():
+            os.close(self._file)
+            self._writes.clear()
+            self._all = False
+
+
+_open_grounds: weakref.WeakSet[SharedGround] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+
+    def _after_fork() -> None:
+        for ground in list(_open_grounds):
+            ground.forked()
+
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _path(name: str) -> Path:
+    return _FOLDER / (_PREFIX + name)
+
+
+def _attach(name: str, *, create: bool) -> tuple[int, _Locks]:
+    """The segment's file, opened and marked as used."""
+    path = _path(name)
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    while True:
+        try:
+            file = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            raise StorageError(
+                f"shared memory {name!r}", "exist", "no such segment", "Start the process that makes it first."
+            ) from None
+        except OSError as error:
+            raise StorageError(f"shared memory {name!r}", "be open to this user", error.strerror or error) from None
+        locks = _Locks(file)
+        locks.share(_USERS)
+        try:
+            if os.stat(path).st_ino == os.fstat(file).st_ino:
+                return file, locks
+        except FileNotFoundError:
+            pass
+        os.close(file)  # removed between opening and locking
+
+
+def _settle(name: str, file: int, locks: _Locks, layout: Layout | None) -> Layout:
+    """The layout of the segment, which is made now if it is new."""
+    title = f"shared memory {name!r}"
+    locks.take(_SETUP, wait=True)
+    try:
+        found = read_header(file, title) if os.fstat(file).st_size else None
+        if found is not None and layout is not None and found != layout:
+            if not locks.take(_USERS):
+                raise StorageError(
+                    title, "have the same layout", layout.differences(found), "Choose another name, or end its users."
+                )
+            locks.share(_USERS)
+            found = None  # left behind by a crash: nobody uses it
+        if found is not None:
+            return found
+        if layout is None:
+            raise StorageError(title, "exist", "one that is not finished", "Start the process that makes it first.")
+        total = rows_at(layout) + layout.nbytes
+        try:
+            os.ftruncate(file, 0)
+            reserve(file, total)
+        except OSError as error:
+            os.ftruncate(file, 0)
+            raise StorageError(
+                title,
+                f"fit in {_FOLDER} ({total / 2**20:.0f} MiB)",
+                error.strerror or str(error),
+                "Use less capacity, or give it more room (docker run --shm-size).",
+            ) from None
+        write_header(file, layout)
+        return layout
+    finally:
+        locks.drop(_SETUP)
+
+
+def _let_go(name: str, file: int, locks: _Locks) -> None:
+    if locks.take(_USERS):  # nobody else uses it
+        _unlink_same(_path(name), file)
+    os.close(file)
+
+
+def _end(name: str, file: int, locks: _Locks, owner: int) -> None:
+    if os.getpid() == owner:
+        _let_go(name, file, locks)
+    else:
+        os.close(file)
+
+
+def _unlink_same(path: Path, file: int) -> None:
+    try:
+        if os.stat(path).st_ino == os.fstat(file).st_ino:
+            path.unlink()
+    except FileNotFoundError:
+        pass
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Rows in a segment of memory that processes share by its name: a ``Writer`` each for actors, a ``Memory`` to sample.
+
+    Every lane has one writer at a time, and nobody waits for a lock. The segment goes when its last user ends. If all
+    were killed it stays: a memory of the same layout then finds its rows again, and ``python -m recollect.sweep``
+    removes it.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name in (".", ".."):
+            raise OptionError("name", "be 1 to 100 letters, digits, dots, dashes or underscores", repr(self.name))
+
+    def open(self, layout: Layout | None) -> SharedGround:
+        """The rows in the segment; new ones if there is none."""
+        if sys.platform != "linux":
+            raise OptionError("storage", "be Ram or Mapped on this system", "Shared", "It needs Linux.")
+        return SharedGround(self.name, layout)
+
+    def exists(self) -> bool:
+        """Whether the segment has been made."""
+        try:
+            file = os.open(_path(self.name), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return is_finished(file)
+        finally:
+            os.close(file)
+
+    @staticmethod
+    def sweep() -> list[str]:
+        """Remove the segments that nobody uses, left behind by processes that were killed; returns their names."""
+        removed = []
+        for path in sorted(_FOLDER.glob(f"{_PREFIX}*")):
+            try:
+                file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                if _Locks(file).take(_USERS):
+                    _unlink_same(path, file)
+                    removed.append(path.name[len(_PREFIX) :])
+            finally:
+                os.close(file)
+        return removed
