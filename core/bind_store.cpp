@@ -251,6 +251,43 @@ void Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const 
   shelf_->write([&] { timeline().put(lane, serial, count, data_of<std::uint8_t>(kept[0]), sources); });
 }
 
+std::int64_t Store::take(std::int64_t index, nb::handle runs, nb::handle into) const {
+  if (index < -1 || index >= static_cast<std::int64_t>(columns_.size())) throw nb::index_error("field out of range");
+  nb::object given = as_array(runs, NPY_INT64);
+  auto* out = reinterpret_cast<PyArrayObject*>(into.ptr());
+  if (!PyArray_Check(into.ptr()) || PyArray_TYPE(out) != NPY_UINT8 || !PyArray_ISCARRAY(out) || size_of(given) % 3 != 0)
+    throw std::invalid_argument("runs of three numbers, and bytes to fill");
+  const Timeline& line = timeline();
+  const std::int64_t bytes = index < 0 ? 1 : line.fields()[static_cast<std::size_t>(index)].bytes;
+  const std::int64_t count = size_of(given) / 3, span = line.span();
+  const auto* run = data_of<std::int64_t>(given);
+  std::int64_t rows = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (run[3 * i] < 0 || run[3 * i] >= line.lanes() || run[3 * i + 1] < 0 || run[3 * i + 1] > kMostSerials ||
+        run[3 * i + 2] < 0 || run[3 * i + 2] > span)
+      throw std::invalid_argument("run out of range");
+    rows += run[3 * i + 2];
+    if (rows * bytes > PyArray_NBYTES(out)) throw std::invalid_argument("too few bytes to fill");
+  }
+  auto* to = static_cast<char*>(PyArray_DATA(out));
+  nb::gil_scoped_release release;
+  for (std::int64_t i = 0; i < count; ++i, run += 3) {
+    for (std::int64_t done = 0; done < run[2];) {
+      const std::int64_t at = (run[1] + done) % span, some = std::min(run[2] - done, span - at);
+      const std::int64_t slot = run[0] * span + at;
+      if (index < 0) {
+        std::memcpy(to, line.flags() + slot, static_cast<std::size_t>(some));
+      } else {
+        const Field& field = line.fields()[static_cast<std::size_t>(index)];
+        copy_rows(to, line.at(field, slot), line.panel(field.panel).pitch, bytes, some);
+      }
+      to += some * bytes;
+      done += some;
+    }
+  }
+  return rows * bytes;
+}
+
 void Store::flush() {
   Timeline::Flushed flushed;
   shelf_->read([&] { flushed = timeline().flushing(); });
@@ -272,6 +309,7 @@ void bind_store(nb::module_& module) {
           "lanes"_a, "span"_a, "bare"_a, "loose"_a, "pitches"_a, "columns"_a, "file"_a = -1, "offset"_a = 0,
           "others"_a = false)
       .def_static("bytes_for", &Timeline::bytes_for, "lanes"_a, "span"_a, "pitches"_a)
+      .def("take", &Store::take, "index"_a, "runs"_a, "into"_a)
       .def("put", &Store::put, "lane"_a, "serial"_a, "flags"_a, "arrays"_a)
       .def(
           "adopt",

@@ -80,6 +80,15 @@ class Oracle:
             here.episodes.clear()
             here.floor = here.head
 
+    def forget_starts(self) -> None:
+        """What a file of rows cannot tell: where episodes began whose first rows are overwritten."""
+        for lane, here in enumerate(self.lanes):
+            for episode in here.episodes:
+                lost = min(self.tail(lane) - 1 - episode.start, len(episode.steps) - 1)
+                if lost > 0:
+                    episode.start += lost
+                    del episode.steps[:lost]
+
     def tail(self, lane: int) -> int:
         here = self.lanes[lane]
         return max(here.floor, here.head - self.span)

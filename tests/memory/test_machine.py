@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import recollect as rc
 from oracle import Oracle, padded
@@ -177,6 +177,50 @@ class Machine(RuleBasedStateMachine):
         if self.unseen > 6:
             len(self.memory)
             self.unseen = 0
+
+    @rule(size=st.integers(1, 9), go_on=st.booleans())
+    def save_and_load(self, size: int, go_on: bool) -> None:
+        """What is loaded draws what the saved memory draws next, and the one is as good as the other."""
+        self.memory.save(self.folder / "snapshot")
+        again = rc.Memory.load(self.folder / "snapshot")
+        for name in ("schema", "capacity", "lanes", "sampler", "window", "stack", "dropped"):
+            assert getattr(again, name) == getattr(self.memory, name)
+        assert again.random_state == self.memory.random_state
+        for memory in (again, self.memory):
+            assert len(memory) == len(self.oracle)
+        exact = isinstance(self.sampler, rc.Recent) or self.sampler == rc.Uniform(replace=False)
+        if len(self.anchors()) >= (size if exact else 1):
+            for _ in range(3):
+                one, two = self.memory.sample(size), again.sample(size)
+                assert list(one) == list(two)
+                for key in one:
+                    np.testing.assert_array_equal(one[key], two[key])
+        for key, values in self.memory.episodes.items():
+            np.testing.assert_array_equal(values, again.episodes[key])
+        if isinstance(self.sampler, rc.Prioritized):
+            np.testing.assert_array_equal(self.memory.priorities, again.priorities)
+        if go_on and self.kind == "ram":
+            self.memory = again
+
+    @precondition(lambda self: self.kind == "mapped")
+    @rule(crash=st.booleans())
+    def open_again(self, crash: bool) -> None:
+        """A file that is opened again, or its bytes after a crash, holds the rows; open episodes are cut."""
+        path = Path(self.storage.path)
+        if crash:
+            path = path.with_name(f"rows-{self.count}-{len(list(self.folder.iterdir()))}")
+            shutil.copy(self.storage.path, path)
+            self.storage = rc.Mapped(path)
+        else:
+            self.memory.close()
+        self.memory = rc.Memory.open(
+            self.storage, sampler=self.sampler, window=self.window, stack=self.stack, seed=self.count
+        )
+        for lane in range(self.width):
+            self.oracle.cut(lane)
+        self.oracle.forget_starts()
+        self.priorities.clear()
+        self.largest = 1.0
 
     def teardown(self) -> None:
         if hasattr(self, "memory"):

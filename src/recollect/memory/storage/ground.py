@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, final
 
 from recollect import _core
@@ -23,6 +25,16 @@ class Layout:
     lanes: int
     span: int
     bare: bool
+
+    def map_store(self, file: int, path: Path, offset: int, *, others: bool) -> _core.Store:
+        """The rows in a file. It is opened once more: a mapping keeps the locks of the file it was made from."""
+        again = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if os.fstat(again).st_ino != os.fstat(file).st_ino:
+                raise StorageError(str(path), "stay where it is while it is opened", "another file in its place")
+            return self.open_store(again, offset, others=others)
+        finally:
+            os.close(again)
 
     def open_store(self, file: int = -1, offset: int = 0, *, others: bool = False) -> _core.Store:
         """The rows, in RAM or in an open file."""
@@ -85,6 +97,8 @@ class Ground(Protocol):
 
     store: _core.Store
     layout: Layout
+    others: bool
+    """Whether other processes write too."""
 
     def write_to(self, lanes: Any) -> None:
         """Make sure that this process may write to lanes; None means all."""

@@ -27,6 +27,8 @@ _SESSION_BYTES = 512
 class _MappedGround:
     """An open file of rows. What is on disk after a crash: docs/format.md, "Files of rows"."""
 
+    others = False
+
     def __init__(self, path: Path, layout: Layout | None) -> None:
         self._file = _open_locked(path)
         try:
@@ -45,7 +47,7 @@ class _MappedGround:
             self.layout: Layout = found or layout  # type: ignore[assignment]
             if found is None:
                 _create(self._file, path, self.layout)
-            self.store = self.layout.open_store(self._file, rows_at(self.layout))
+            self.store = self.layout.map_store(self._file, path, rows_at(self.layout), others=False)
             if found is not None:
                 self._revive(path)
             self._mark(clean=False)

@@ -13,6 +13,8 @@ __all__ = ["Ram"]
 
 @final
 class _RamGround:
+    others = False
+
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.store = layout.open_store()

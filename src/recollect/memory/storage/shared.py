@@ -68,6 +68,8 @@ class _Locks:
 class SharedGround:
     """An open segment."""
 
+    others = True
+
     def __init__(self, name: str, layout: Layout | None) -> None:
         self.name = name
         self._file, self._locks = _attach(name, create=layout is not None)
@@ -76,7 +78,7 @@ class SharedGround:
         self._all = False
         try:
             self.layout = _settle(name, self._file, self._locks, layout)
-            self.store = self.layout.open_store(self._file, rows_at(self.layout), others=True)
+            self.store = self.layout.map_store(self._file, _path(name), rows_at(self.layout), others=True)
         except BaseException:
             _let_go(name, self._file, self._locks)
             raise
@@ -227,7 +229,7 @@ def _unlink_same(path: Path, file: int) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Rows in a segment of memory that processes share by its name: a ``Writer`` each for actors, a ``Memory`` to sample.
+    """Rows in a segment of memory that processes share by its name: actors as ``Writer``, the learner as ``Memory``.
 
     Every lane has one writer at a time, and nobody waits for a lock. The segment goes when its last user ends. If all
     were killed it stays: a memory of the same layout then finds its rows again, and ``python -m recollect.sweep``

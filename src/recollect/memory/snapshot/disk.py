@@ -1,0 +1,98 @@
+"""The file system as a snapshot uses it: few calls, each of which a test can make fail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, final
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Disk", "SystemDisk"]
+
+
+class Disk(Protocol):
+    """What saving does to files. A file counts as safe after ``sync``, its name after ``sync_folder``."""
+
+    def create(self, path: Path) -> int:
+        """A new file, open for writing."""
+        ...
+
+    def write(self, file: int, data: Any) -> None:
+        """Write all bytes at the file's position."""
+        ...
+
+    def sync(self, file: int) -> None:
+        """Put the file on disk and close it."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name in the same folder, in place of what had it."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """Put the folder's names on disk."""
+        ...
+
+
+@final
+class SystemDisk:
+    """The real one."""
+
+    def create(self, path: Path) -> int:
+        """A new file, open for writing."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
+
+    def write(self, file: int, data: Any) -> None:
+        """Write all bytes at the file's position."""
+        view = memoryview(data).cast("B")
+        while len(view):
+            view = view[os.write(file, view) :]
+
+    def sync(self, file: int) -> None:
+        """Put the file on disk and close it."""
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name in the same folder, in place of what had it."""
+        os.replace(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        path.unlink(missing_ok=True)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Put the folder's names on disk."""
+        if fcntl is None:
+            return  # Windows has no such call
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+@contextmanager
+def locked(folder: Path, *, writing: bool) -> Iterator[None]:
+    """Keeps savers of a folder apart, and loaders from savers; waits for its turn."""
+    if fcntl is None:
+        yield
+        return
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(file)

@@ -1,0 +1,95 @@
+"""Samplers and windows as plain data, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import RecollectError
+from recollect.memory.samplers import Linear, Prioritized, Recent, Sampler, Shuffled, Uniform
+from recollect.memory.snapshot.tensors import Tensor
+from recollect.memory.storage import Layout
+from recollect.memory.windows import Episodes, NStep, Sequence, Transition, Window
+
+__all__ = ["STATE_HEADER", "sampler_from_plain", "state_tensors", "to_plain", "window_from_plain"]
+
+STATE_HEADER = 4096
+"""Bytes before what a sampler keeps, so that they can be written after it."""
+
+_SAMPLERS: dict[str, Any] = {kind.__name__: kind for kind in (Uniform, Prioritized, Shuffled, Recent)}
+_WINDOWS: dict[str, Any] = {kind.__name__: kind for kind in (Transition, NStep, Sequence, Episodes)}
+
+
+def to_plain(part: Sampler | Window) -> dict[str, Any]:
+    """Kind and settings; ``{"kind": None}`` for one that only the program that made it knows."""
+    name = type(part).__name__
+    if type(part) not in (_SAMPLERS.get(name), _WINDOWS.get(name)):
+        return {"kind": None}
+    settings = asdict(part)  # type: ignore[call-overload]
+    if isinstance(part, Prioritized) and callable(part.beta):
+        if type(part.beta) is not Linear:
+            return {"kind": None}
+        settings["beta"] = {"kind": "Linear", **asdict(part.beta)}
+    return {"kind": name, **settings}
+
+
+def state_tensors(sampler: Sampler, layout: Layout, count: int) -> dict[str, Tensor]:
+    """The arrays that so many bytes of what a sampler keeps consist of."""
+    if sampler.spec()[0] == "prioritized":
+        return {"priorities": (np.dtype(np.float64), (layout.lanes, layout.span))}
+    return {"order": (np.dtype(np.int64), (count // 24, 3))}
+
+
+def sampler_from_plain(data: Any) -> Sampler | None:
+    """The sampler; None if it has to be given again.
+
+    Raises:
+        ValueError: If the data describe none.
+    """
+    kind, settings = _settings(data, _SAMPLERS)
+    beta = settings.get("beta")
+    if isinstance(beta, dict):
+        _, line = _settings(beta, {"Linear": Linear})
+        settings["beta"] = _make(Linear, line)
+    return None if kind is None else _make(kind, settings)
+
+
+def window_from_plain(data: Any) -> Window | None:
+    """The window; None if it has to be given again.
+
+    Raises:
+        ValueError: If the data describe none.
+    """
+    kind, settings = _settings(data, _WINDOWS)
+    if "start_fields" in settings:
+        fields = settings["start_fields"]
+        if not isinstance(fields, list) or any(not isinstance(name, str) for name in fields):
+            raise ValueError("start_fields are names")
+        settings["start_fields"] = tuple(fields)
+    return None if kind is None else _make(kind, settings)
+
+
+def _settings(data: Any, kinds: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    if not isinstance(data, dict) or "kind" not in data:
+        raise ValueError("no kind")
+    settings = dict(data)
+    name = settings.pop("kind")
+    if name is None:
+        return None, settings
+    if not isinstance(name, str) or name not in kinds:
+        raise ValueError(f"unknown kind {name!r:.60}")
+    return kinds[name], settings
+
+
+def _make(kind: Any, settings: dict[str, Any]) -> Any:
+    for name, value in settings.items():
+        if isinstance(value, (list, dict, str)):
+            raise ValueError(f"{name} is no number")
+    try:
+        made = kind(**settings)
+        made.spec() if hasattr(made, "spec") else made(0)
+    except (TypeError, RecollectError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+    return made

@@ -1,0 +1,273 @@
+"""Writing a snapshot: what is new since the last one, then the manifest, then nothing that the last one needs is left."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from recollect import _core
+from recollect.errors import OptionError, SnapshotError
+from recollect.memory.samplers import Sampler
+from recollect.memory.snapshot.compression import Codec
+from recollect.memory.snapshot.disk import Disk, locked
+from recollect.memory.snapshot.manifest import (
+    MANIFEST,
+    NAMES,
+    FileNote,
+    LaneNote,
+    Manifest,
+    Run,
+    Segment,
+    read_manifest,
+)
+from recollect.memory.snapshot.parts import STATE_HEADER, state_tensors, to_plain
+from recollect.memory.snapshot.plan import first_missing, kept_segments, missing_runs, segments_of, trimmed
+from recollect.memory.snapshot.tensors import Tensor, encode_header
+from recollect.memory.storage import Layout
+from recollect.memory.windows import Window
+
+__all__ = ["Subject", "save"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+SEGMENT_ROWS = 16_384
+_SEGMENT_BYTES = 64 << 20
+_PIECE_BYTES = 8 << 20
+
+
+@final
+@dataclass
+class Subject:
+    """The parts of a memory that a snapshot is taken of."""
+
+    store: _core.Store
+    reader: _core.Reader
+    layout: Layout
+    sampler: Sampler
+    window: Window
+    stack: dict[str, int]
+    key: tuple[int, int]
+    others: bool
+    """Whether other processes write rows: then rows cannot be held back from being overwritten."""
+    heads: dict[str, Array] = field(default_factory=dict)
+    """The lanes' heads at the snapshots that were made of this memory, or that it came from, by their ids."""
+
+
+def save(subject: Subject, folder: Path, disk: Disk, codec: Codec) -> None:
+    """Save a memory to a folder; once this returns, the snapshot outlives any crash.
+
+    Raises:
+        OSError: If the disk fails. What the folder held before can still be loaded.
+    """
+    _make_folder(folder, disk)
+    with locked(folder, writing=True):
+        previous = _previous(folder)
+        work = _Save(subject, folder, disk, codec)
+        try:
+            manifest = work.run(previous)
+        finally:
+            subject.store.release(None)
+            work.abandon()
+        _tidy(folder, disk, manifest)
+    subject.heads[manifest.id] = np.array([lane.head for lane in manifest.lanes], np.int64)
+    while len(subject.heads) > 8:
+        subject.heads.pop(next(iter(subject.heads)))
+
+
+def _make_folder(folder: Path, disk: Disk) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise OptionError("folder", "be a folder", str(folder))
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        disk.sync_folder(folder.parent)
+
+
+def _previous(folder: Path) -> Manifest | None:
+    try:
+        return read_manifest(folder)
+    except SnapshotError:
+        return None
+
+
+def _tidy(folder: Path, disk: Disk, manifest: Manifest) -> None:
+    """Remove what belongs to earlier snapshots or to saves that were cut off."""
+    for path in sorted(folder.iterdir()):
+        if NAMES.fullmatch(path.name) and path.name not in manifest.files:
+            with suppress(OSError):
+                disk.remove(path)
+
+
+@final
+class _Save:
+    def __init__(self, subject: Subject, folder: Path, disk: Disk, codec: Codec) -> None:
+        self._subject = subject
+        self._folder = folder
+        self._disk = disk
+        self._codec = codec
+        self._buffer = np.empty(_PIECE_BYTES, np.uint8)
+        self._open: dict[int, Path] = {}
+        count = subject.layout.lanes
+        self._lost = np.zeros(count, np.int64)  # rows below were overwritten before they could be copied
+
+    def run(self, previous: Manifest | None) -> Manifest:
+        subject = self._subject
+        size = self._segment_rows()
+        tails, heads = subject.store.heads()
+        kept: list[Segment] = []
+        if previous is not None and previous.id in subject.heads and previous.layout == subject.layout:
+            kept = kept_segments(previous, subject.heads[previous.id], tails, size)
+        state = self._create()
+        os.lseek(state, STATE_HEADER, os.SEEK_SET)
+        held = first_missing(missing_runs(kept, tails, heads), heads)
+        lanes, position, batches, dropped, largest, state_bytes = subject.reader.freeze(held, state)
+        tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
+        note = self._finish_state(state, state_bytes)
+        written = self._write_rows(missing_runs(kept, tails, heads), tails, heads, size)
+        settled_tails, settled_heads = self._settled(lanes)
+        manifest = Manifest(
+            id=secrets.token_hex(16),
+            layout=subject.layout,
+            stack=subject.stack,
+            sampler=to_plain(subject.sampler),
+            window=to_plain(subject.window),
+            key=subject.key,
+            position=position,
+            batches=batches,
+            dropped=dropped,
+            largest=largest,
+            lanes=tuple(
+                LaneNote(int(tail), int(head), int(start) if tail == lane[0] else None, int(gone))
+                for tail, head, lane, start, gone in zip(
+                    settled_tails, settled_heads, lanes, lanes[:, 2], lanes[:, 3], strict=True
+                )
+            ),
+            segments=tuple(
+                Segment(segment.note, segment.rows, runs)
+                for segment in (*kept, *written)
+                if (runs := trimmed(segment.runs, settled_tails, settled_heads))
+            ),
+            state=note,
+        )
+        self._disk.sync_folder(self._folder)
+        file = self._create()
+        self._disk.write(file, manifest.encode())
+        self._rename(file, MANIFEST)
+        self._disk.sync_folder(self._folder)
+        return manifest
+
+    def abandon(self) -> None:
+        """Close and remove what was not finished."""
+        for file, path in list(self._open.items()):
+            with suppress(OSError):
+                os.close(file)
+            with suppress(OSError):
+                self._disk.remove(path)
+
+    def _segment_rows(self) -> int:
+        row = self._subject.layout.schema.row_nbytes + 1
+        return max(256, min(SEGMENT_ROWS, _SEGMENT_BYTES // row))
+
+    def _create(self) -> int:
+        path = self._folder / f"tmp-{secrets.token_hex(8)}"
+        file = self._disk.create(path)
+        self._open[file] = path
+        return file
+
+    def _rename(self, file: int, name: str) -> None:
+        """Make a file safe, then give it its name."""
+        path = self._open[file]
+        self._disk.sync(file)
+        del self._open[file]
+        self._disk.rename(path, self._folder / name)
+
+    def _finish_state(self, file: int, count: int) -> FileNote | None:
+        if count == 0:
+            path = self._open.pop(file)
+            os.close(file)
+            self._disk.remove(path)
+            return None
+        header = encode_header(state_tensors(self._subject.sampler, self._subject.layout, count), {}, size=STATE_HEADER)
+        os.lseek(file, 0, os.SEEK_SET)
+        self._disk.write(file, header)
+        hashed = _core.Hash()
+        hashed.update(header)
+        while read := os.readv(file, [self._buffer]):  # type: ignore[list-item]
+            hashed.update(self._buffer[:read])
+        name = f"sampler-{secrets.token_hex(8)}.safetensors"
+        self._rename(file, name)
+        return FileNote(name, STATE_HEADER + count, f"{hashed.digest():016x}")
+
+    def _write_rows(self, missing: list[list[tuple[int, int]]], tails: Array, heads: Array, size: int) -> list[Segment]:
+        segments = []
+        held = first_missing(missing, heads)
+        for runs in segments_of(missing, size):
+            segments.append(self._write_segment(runs))
+            for run in runs:
+                held[run.lane] = run.first + run.count
+            if not self._subject.others:
+                self._subject.store.release(held)
+        return segments
+
+    def _write_segment(self, runs: list[Run]) -> Segment:
+        subject = self._subject
+        rows = sum(run.count for run in runs)
+        tensors: dict[str, Tensor] = {"flags": (np.dtype(np.uint8), (rows,))}
+        for column in subject.layout.schema:
+            tensors[f"field/{column.key}"] = (column.dtype, (rows, *column.shape))
+        file = self._create()
+        out = self._codec.writer(lambda data: self._disk.write(file, data))
+        out.write(encode_header(tensors, {"runs": str([[run.lane, run.first, run.count] for run in runs])}))
+        columns = subject.layout.schema.columns
+        for index in range(-1, len(columns)):
+            width = 1 if index < 0 else columns[index].nbytes
+            for piece in _pieces(runs, max(1, _PIECE_BYTES // width)):
+                if width > len(self._buffer):
+                    self._buffer = np.empty(width, np.uint8)
+                count = subject.store.take(index, np.array(piece, np.int64), self._buffer)
+                out.write(self._buffer[:count])
+                self._note_lost(piece)
+        note = out.finish()
+        name = f"rows-{secrets.token_hex(8)}.safetensors{self._codec.suffix}"
+        self._rename(file, name)
+        return Segment(FileNote(name, note.bytes, note.xxh64), rows, tuple(runs))
+
+    def _note_lost(self, piece: Sequence[tuple[int, int, int]]) -> None:
+        if not self._subject.others:
+            return
+        for lane, first, count in piece:
+            overwritten, _ = self._subject.store.lost(lane)
+            if overwritten > first:
+                self._lost[lane] = max(self._lost[lane], min(overwritten, first + count))
+
+    def _settled(self, lanes: Array) -> tuple[Array, Array]:
+        """Tails and heads of what was really copied: other processes may have written over some of it meanwhile."""
+        tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
+        if self._subject.others:
+            for lane, revision in enumerate(lanes[:, 4]):
+                if self._subject.store.lost(lane)[1] != revision:  # cut meanwhile: its newest rows have changed
+                    heads[lane] = max(tails[lane], heads[lane] - 2)
+            tails = np.minimum(np.maximum(tails, self._lost), heads)
+        return tails, heads
+
+
+def _pieces(runs: list[Run], most: int) -> list[list[tuple[int, int, int]]]:
+    """Runs in groups of at most so many rows: lane, first, count each."""
+    pieces: list[list[tuple[int, int, int]]] = [[]]
+    room = most
+    for run in runs:
+        first, left = run.first, run.count
+        while left:
+            count = min(left, room)
+            pieces[-1].append((run.lane, first, count))
+            first, left, room = first + count, left - count, room - count
+            if room == 0:
+                pieces.append([])
+                room = most
+    return [piece for piece in pieces if piece]
