@@ -178,8 +178,9 @@ class NamedReader {
 
   // Writes what the sampler keeps for rows to a file descriptor, at one instant with what is returned: a row of numbers a
   // lane (tail, head, start of the oldest episode, episodes gone, revision), the generator's position, batches drawn,
-  // priorities dropped, the priority of new rows and the bytes written. Rows from `from` on are held until the store releases them.
-  nb::object freeze(nb::handle from, int file) {
+  // priorities dropped, the priority of new rows and the bytes written. Rows from `from` on are held until the store releases them. A journal's
+  // file (-1: none) is taken over, and rows are logged there from then on.
+  nb::object freeze(nb::handle from, int file, int journal, bool synced) {
     nb::object array = as_array(from, NPY_INT64);
     std::vector<std::int64_t> held(data_of<std::int64_t>(array), data_of<std::int64_t>(array) + size_of(array));
     if (static_cast<std::int64_t>(held.size()) != shelf_->timeline.lanes())
@@ -188,7 +189,8 @@ class NamedReader {
     std::size_t written = 0;
     {
       nb::gil_scoped_release release;
-      moment = reader_->freeze(std::move(held), [&](const SamplerState& state) {
+      std::unique_ptr<Journal> log = journal < 0 ? nullptr : std::make_unique<Journal>(journal, synced);
+      moment = reader_->freeze(std::move(held), std::move(log), [&](const SamplerState& state) {
         write_all(file, static_cast<const char*>(state.data), state.bytes);
         written = state.bytes;
       });
@@ -328,8 +330,8 @@ void bind_reader(nb::module_& module) {
            nb::sig("def priorities(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("ready", &NamedReader::ready)
       .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
-      .def("freeze", &NamedReader::freeze, "held"_a, "file"_a,
-           nb::sig("def freeze(self, held: object, file: int) -> "
+      .def("freeze", &NamedReader::freeze, "held"_a, "file"_a, "journal"_a, "synced"_a,
+           nb::sig("def freeze(self, held: object, file: int, journal: int, synced: bool) -> "
                    "tuple[numpy.typing.NDArray[typing.Any], int, int, int, float, int]"))
       .def("restore", &NamedReader::restore, "state"_a, "largest"_a)
       .def("forget", &NamedReader::forget)

@@ -52,7 +52,7 @@ Source open_value(PyObject* value, const Column& column, const Lead& lead, const
   const char* data = static_cast<const char*>(PyArray_DATA(array));
   const std::int64_t bytes = lead.rows * column.bytes;
   const bool exact = type == column.type && (type != Type::kOther || PyArray_TYPE(array) == column.typenum);
-  if (exact && !timeline.owns(data)) return data;
+  if (exact && !timeline.ground().owns(data)) return data;
   if (!exact && (type == Type::kOther || column.type == Type::kOther)) return nullptr;
   held.buffers.push_back(std::make_unique<char[]>(static_cast<std::size_t>(bytes) + 1));
   char* buffer = held.buffers.back().get();
@@ -223,7 +223,7 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
   if (lead.rows == 0) return true;
   if (bytes < kWorthReleasing && shelf_->lock.try_lock()) {
     std::lock_guard<std::shared_mutex> writing(shelf_->lock, std::adopt_lock);
-    if (!timeline().holding()) {
+    if (!timeline().holding() && !timeline().logging()) {
       timeline().append(steps, [] {});
       return true;
     }
@@ -233,7 +233,7 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
   return true;
 }
 
-void Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays) {
+bool Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays, bool replay) {
   if (lane < 0 || lane >= timeline().lanes() || serial < 0 || serial > kMostSerials)
     throw std::invalid_argument("rows out of range");
   if (arrays.size() != columns_.size()) throw std::invalid_argument("an array a field");
@@ -248,7 +248,15 @@ void Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const 
     sources.push_back(data_of<char>(kept.back()));
   }
   nb::gil_scoped_release release;
-  shelf_->write([&] { timeline().put(lane, serial, count, data_of<std::uint8_t>(kept[0]), sources); });
+  bool right = true;
+  const auto* given = data_of<std::uint8_t>(kept[0]);
+  shelf_->write([&] {
+    if (replay)
+      right = timeline().replay(lane, serial, count, given, sources);
+    else
+      timeline().ground().put(lane, serial, count, given, sources);
+  });
+  return right;
 }
 
 std::int64_t Store::take(std::int64_t index, nb::handle runs, nb::handle into) const {
@@ -272,9 +280,7 @@ std::int64_t Store::take(std::int64_t index, nb::handle runs, nb::handle into) c
   auto* to = static_cast<char*>(PyArray_DATA(out));
   nb::gil_scoped_release release;
   for (std::int64_t i = 0; i < count; ++i, run += 3) {
-    for (std::int64_t done = 0; done < run[2];) {
-      const std::int64_t at = (run[1] + done) % span, some = std::min(run[2] - done, span - at);
-      const std::int64_t slot = run[0] * span + at;
+    line.ground().each_stretch(run[0], run[1], run[2], [&](std::int64_t slot, std::int64_t some) {
       if (index < 0) {
         std::memcpy(to, line.flags() + slot, static_cast<std::size_t>(some));
       } else {
@@ -282,8 +288,7 @@ std::int64_t Store::take(std::int64_t index, nb::handle runs, nb::handle into) c
         copy_rows(to, line.at(field, slot), line.panel(field.panel).pitch, bytes, some);
       }
       to += some * bytes;
-      done += some;
-    }
+    });
   }
   return rows * bytes;
 }
@@ -310,7 +315,7 @@ void bind_store(nb::module_& module) {
           "others"_a = false)
       .def_static("bytes_for", &Timeline::bytes_for, "lanes"_a, "span"_a, "pitches"_a)
       .def("take", &Store::take, "index"_a, "runs"_a, "into"_a)
-      .def("put", &Store::put, "lane"_a, "serial"_a, "flags"_a, "arrays"_a)
+      .def("put", &Store::put, "lane"_a, "serial"_a, "flags"_a, "arrays"_a, "replay"_a)
       .def(
           "adopt",
           [](Store& store, std::int64_t lane, std::int64_t tail, std::int64_t head, std::int64_t start,

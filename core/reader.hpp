@@ -143,9 +143,10 @@ class Reader {
   }
 
   // The memory as it stands. Rows from `from` on, by lane, are held from then on until the shelf releases them (not in
-  // shared memory); put_down(state) is given what the sampler keeps for every row.
+  // shared memory), and rows are logged from then on if there is a journal; put_down(state) is given what the sampler
+  // keeps for every row.
   template <class PutDown>
-  Moment freeze(std::vector<std::int64_t> from, const PutDown& put_down) {
+  Moment freeze(std::vector<std::int64_t> from, std::unique_ptr<Journal> journal, const PutDown& put_down) {
     Moment moment;
     shelf_->write([&] {
       Timeline& timeline = shelf_->timeline;
@@ -163,6 +164,7 @@ class Reader {
       const SamplerState state = sampler_->state(anchors_);
       moment.largest = state.largest;
       put_down(state);
+      timeline.log_to(std::move(journal));
       if (timeline.others()) return;  // their writers wait for nobody
       for (std::size_t lane = 0; lane < from.size(); ++lane) from[lane] = std::max(from[lane], moment.lanes[lane].tail);
       timeline.hold(std::move(from));

@@ -7,12 +7,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "copy.hpp"
 #include "episodes.hpp"
-#include "layout.hpp"
+#include "journal.hpp"
+#include "ground.hpp"
 #include "records.hpp"
-#include "rows.hpp"
-#include "slab.hpp"
 
 namespace recollect {
 
@@ -20,22 +18,9 @@ class Timeline {
  public:
   Timeline(std::int64_t lanes, std::int64_t span, bool loose, const std::vector<std::int64_t>& pitches,
            std::vector<Field> fields, Place place = {})
-      : lanes_(lanes), span_(span), loose_(loose), others_(place.others), fields_(std::move(fields)) {
-    const Layout layout = layout_of(lanes, span, pitches);
-    for (const Field& field : fields_) {
-      if (field.panel < 0 || field.panel >= static_cast<std::int64_t>(pitches.size()) || field.offset < 0 ||
-          field.bytes < 1 || field.offset > pitches[static_cast<std::size_t>(field.panel)] - field.bytes)
-        throw std::invalid_argument("field outside its panel");
-    }
-    if (place.file < 0)
-      slab_ = Slab(static_cast<std::size_t>(layout.records));
-    else
-      slab_ = Slab(place.file, place.offset, static_cast<std::size_t>(layout.total));
-    for (std::size_t i = 0; i < pitches.size(); ++i) panels_.push_back({pitches[i], slab_.data() + layout.panels[i]});
-    flags_ = reinterpret_cast<std::uint8_t*>(slab_.data() + layout.flags);
-    states_ = reinterpret_cast<LaneState*>(slab_.data() + layout.states);
-    index_.resize(static_cast<std::size_t>(lanes));
-    if (place.file >= 0 && !others_) records_ = std::make_unique<Records>(slab_.data() + layout.records, lanes, span);
+      : others_(place.others), ground_(lanes, span, loose, pitches, std::move(fields), place),
+        index_(static_cast<std::size_t>(lanes)) {
+    if (place.file >= 0 && !others_) records_ = std::make_unique<Records>(ground_.records(), lanes, span);
   }
 
   // Bytes that a file must have for a timeline to lie in it.
@@ -43,45 +28,42 @@ class Timeline {
     return layout_of(lanes, span, pitches).total;
   }
 
-  std::int64_t lanes() const { return lanes_; }
-  std::int64_t span() const { return span_; }
-  bool loose() const { return loose_; }
+  std::int64_t lanes() const { return ground_.lanes; }
+  std::int64_t span() const { return ground_.span; }
+  bool loose() const { return ground_.loose; }
   bool others() const { return others_; }
-  const std::vector<Field>& fields() const { return fields_; }
-  std::int64_t panels() const { return static_cast<std::int64_t>(panels_.size()); }
-  const Panel& panel(std::int64_t i) const { return panels_[static_cast<std::size_t>(i)]; }
+  Ground& ground() { return ground_; }
+  const Ground& ground() const { return ground_; }
+  const std::vector<Field>& fields() const { return ground_.fields; }
+  std::int64_t panels() const { return static_cast<std::int64_t>(ground_.panels.size()); }
+  const Panel& panel(std::int64_t i) const { return ground_.panels[static_cast<std::size_t>(i)]; }
+  std::int64_t slot(std::int64_t lane, std::int64_t serial) const { return ground_.slot(lane, serial); }
+  std::uint8_t flags(std::int64_t slot) const { return ground_.flags[slot]; }
+  const std::uint8_t* flags() const { return ground_.flags; }
+  char* at(const Field& field, std::int64_t slot) const { return ground_.at(field, slot); }
+  std::int64_t overwritten(std::int64_t lane) const { return ground_.overwritten(lane); }
+  std::int64_t revision(std::int64_t lane) const { return ground_.states[lane].revision.load(std::memory_order_acquire); }
   const LaneIndex& lane(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)]; }
   std::int64_t head(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)].head; }
   std::int64_t tail(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)].tail; }
-  std::int64_t slot(std::int64_t lane, std::int64_t serial) const { return lane * span_ + serial % span_; }
-  std::uint8_t flags(std::int64_t slot) const { return flags_[slot]; }
-  const std::uint8_t* flags() const { return flags_; }
   // Counts changes, so that readers know when to look again.
   std::uint64_t version() const { return version_; }
-
-  char* at(const Field& field, std::int64_t slot) const {
-    const Panel& panel = panels_[static_cast<std::size_t>(field.panel)];
-    return panel.base + slot * panel.pitch + field.offset;
-  }
-
-  // Whether an address lies in this memory.
-  bool owns(const char* address) const { return address >= slab_.data() && address < slab_.data() + slab_.bytes(); }
 
   // Steps stored now; closing rows do not count.
   std::int64_t steps() const {
     std::int64_t count = 0;
-    for (const LaneIndex& lane : index_) count += lane.head - lane.tail - (loose_ ? 0 : lane.closed.size());
+    for (const LaneIndex& lane : index_) count += lane.head - lane.tail - (ground_.loose ? 0 : lane.closed.size());
     return count;
   }
 
   bool full() const {
-    for (std::int64_t lane = 0; lane < lanes_; ++lane)
-      if (head(lane) - states_[lane].floor.load(std::memory_order_relaxed) < span_) return false;
+    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane)
+      if (head(lane) - ground_.states[lane].floor.load(std::memory_order_relaxed) < ground_.span) return false;
     return true;
   }
 
   std::size_t bytes() const {
-    std::size_t total = slab_.bytes();
+    std::size_t total = ground_.slab.bytes();
     for (const LaneIndex& lane : index_) total += sizeof(LaneIndex) + lane.closed.bytes();
     return total;
   }
@@ -90,7 +72,7 @@ class Timeline {
   template <class Wait>
   void append(const Steps& steps, const Wait& wait) {
     // Half a lane at a time: with its closing rows a chunk then never meets its own tail.
-    const std::int64_t chunk = std::max<std::int64_t>(1, span_ / 2);
+    const std::int64_t chunk = std::max<std::int64_t>(1, ground_.span / 2);
     std::int64_t ended = 0;
     for (std::int64_t from = 0; from < steps.time; from += chunk) {
       const std::int64_t to = std::min(steps.time, from + chunk);
@@ -110,35 +92,37 @@ class Timeline {
     if (others_) catch_up(lane);  // another process may have cleared it
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
     if (index.open == kNone) return;
+    log_event(Journal::kCut, lane);
     const std::int64_t newest = index.head - 1;
     if (records_ && records_->lanes()[static_cast<std::size_t>(lane)].head > newest - 1) {
       records_->lanes()[static_cast<std::size_t>(lane)].head = std::max(newest - 1, index.tail);
       records_->write();
     }
     ++version_;
-    if (loose_) {
-      flags_[slot(lane, newest)] |= kTruncated;
+    if (ground_.loose) {
+      ground_.flags[slot(lane, newest)] |= kTruncated;
       index.closed.push({index.open, newest + 1});
     } else if (index.open == newest) {
-      raise_floor(lane, index.tail);  // the row that this one overwrote does not come back
-      states_[lane].claim.store(newest, std::memory_order_relaxed);
-      states_[lane].head.store(newest, std::memory_order_release);
+      ground_.raise_floor(lane, index.tail);  // the row that this one overwrote does not come back
+      ground_.states[lane].claim.store(newest, std::memory_order_relaxed);
+      ground_.states[lane].head.store(newest, std::memory_order_release);
       index.head = newest;
     } else {
-      flags_[slot(lane, newest - 1)] |= kTruncated;
-      close(lane, newest);
+      ground_.flags[slot(lane, newest - 1)] |= kTruncated;
+      ground_.close(lane, newest);
       index.closed.push({index.open, newest});
     }
     index.open = kNone;
-    index.revision = states_[lane].revision.fetch_add(1, std::memory_order_release) + 1;
+    index.revision = ground_.states[lane].revision.fetch_add(1, std::memory_order_release) + 1;
   }
 
   // Forgets every row. Serials go on counting, so a batch drawn before is still known to be stale.
   void clear() {
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) {
+    log_event(Journal::kClear, 0);
+    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) {
       LaneIndex& index = index_[static_cast<std::size_t>(lane)];
-      const std::int64_t head = states_[lane].head.load(std::memory_order_acquire);
-      raise_floor(lane, head);
+      const std::int64_t head = ground_.states[lane].head.load(std::memory_order_acquire);
+      ground_.raise_floor(lane, head);
       index.closed.clear();
       index.open = kNone;
       index.head = index.tail = head;
@@ -149,30 +133,23 @@ class Timeline {
   // Takes in what other processes have written since.
   void catch_up() {
     bool changed = false;
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) changed = catch_up(lane) || changed;
+    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) changed = catch_up(lane) || changed;
     if (changed) ++version_;
   }
 
-  // Rows below this serial are gone, or may be half overwritten by now.
-  std::int64_t overwritten(std::int64_t lane) const {
-    std::atomic_thread_fence(std::memory_order_acquire);  // after the reading that this call is to judge
-    return states_[lane].claim.load(std::memory_order_relaxed) - span_;
-  }
-  std::int64_t revision(std::int64_t lane) const { return states_[lane].revision.load(std::memory_order_acquire); }
-
   // Makes a lane whole again whose writer died at any moment.
   void recover(std::int64_t lane) {
-    LaneState& state = states_[lane];
+    LaneState& state = ground_.states[lane];
     const std::int64_t head = state.head.load(std::memory_order_acquire), claim = state.claim.load();
     if (claim > head) {
-      raise_floor(lane, claim - span_);
+      ground_.raise_floor(lane, claim - ground_.span);
       state.claim.store(head, std::memory_order_release);
     }
-    const std::int64_t tail = std::max(state.floor.load(), head - span_), newest = head - 1;
-    if (!loose_ && newest - 1 >= tail) {  // a cut may have been half done
-      std::uint8_t& before = flags_[slot(lane, newest - 1)];
-      const bool closing = (flags_[slot(lane, newest)] & kClosing) != 0;
-      if (!closing && (before & kEnded)) close(lane, newest);
+    const std::int64_t tail = std::max(state.floor.load(), head - ground_.span), newest = head - 1;
+    if (!ground_.loose && newest - 1 >= tail) {  // a cut may have been half done
+      std::uint8_t& before = ground_.flags[slot(lane, newest - 1)];
+      const bool closing = (ground_.flags[slot(lane, newest)] & kClosing) != 0;
+      if (!closing && (before & kEnded)) ground_.close(lane, newest);
       if (closing && !(before & kEnded)) before |= kTruncated;
     }
     state.revision.fetch_add(1, std::memory_order_release);
@@ -187,11 +164,11 @@ class Timeline {
       if (lane.head < 0 || lane.head > kMostSerials || lane.floor < 0 || lane.floor > lane.head ||
           lane.limit < 0 || lane.limit > kMostSerials)
         return false;
-    for (std::int64_t i = 0; i < lanes_; ++i) {
+    for (std::int64_t i = 0; i < ground_.lanes; ++i) {
       const Records::Lane& lane = records_->lanes()[static_cast<std::size_t>(i)];
-      states_[i].head.store(lane.head);
-      states_[i].claim.store(lane.head);
-      states_[i].floor.store(std::min(lane.head, std::max(lane.floor, lane.limit - span_)));
+      ground_.states[i].head.store(lane.head);
+      ground_.states[i].claim.store(lane.head);
+      ground_.states[i].floor.store(std::min(lane.head, std::max(lane.floor, lane.limit - ground_.span)));
     }
     return true;
   }
@@ -203,16 +180,16 @@ class Timeline {
   };
   Flushed flushing() const {
     Flushed flushed;
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) {
-      flushed.lanes.push_back({head(lane), states_[lane].floor.load(), 0});
+    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) {
+      flushed.lanes.push_back({head(lane), ground_.states[lane].floor.load(), 0});
       flushed.revisions.push_back(revision(lane));
     }
     return flushed;
   }
-  void sync_slab() const { sync_pages(slab_.data(), slab_.bytes()); }
+  void sync_slab() const { sync_pages(ground_.slab.data(), ground_.slab.bytes()); }
   void record(const Flushed& flushed) {
     if (!records_) return;
-    for (std::int64_t i = 0; i < lanes_; ++i) {
+    for (std::int64_t i = 0; i < ground_.lanes; ++i) {
       const auto k = static_cast<std::size_t>(i);
       if (revision(i) != flushed.revisions[k]) continue;  // cut meanwhile: its newest rows are not certain
       records_->lanes()[k].head = flushed.lanes[k].head;
@@ -226,26 +203,33 @@ class Timeline {
   bool holding() const { return !held_.empty(); }
   std::vector<std::int64_t>& held() { return held_; }
 
-  // Puts rows as they were elsewhere into the slots of their serials; they count once `adopt` says so.
-  void put(std::int64_t lane, std::int64_t serial, std::int64_t count, const std::uint8_t* flags,
-           const std::vector<Source>& sources) {
-    for (std::int64_t done = 0; done < count;) {
-      const std::int64_t at = (serial + done) % span_, some = std::min(count - done, span_ - at);
-      const std::int64_t first = lane * span_ + at;
-      std::memcpy(flags_ + first, flags + done, static_cast<std::size_t>(some));
-      for (std::size_t f = 0; f < fields_.size(); ++f)
-        spread_rows(this->at(fields_[f], first), panels_[static_cast<std::size_t>(fields_[f].panel)].pitch,
-                    sources[f] + done * fields_[f].bytes, fields_[f].bytes, some);
-      done += some;
-    }
+  // Appends rows as they were logged; false if they do not go on where the lane ends. Rows of the lane may then be
+  // damaged.
+  bool replay(std::int64_t lane, std::int64_t serial, std::int64_t count, const std::uint8_t* flags,
+              const std::vector<Source>& sources) {
+    const std::int64_t head = this->head(lane);
+    if (serial != head || count < 1 || count > ground_.span || head + count > kMostSerials || flags[0] == kClosing)
+      return false;
+    const bool first = begins(lane, head);
+    ground_.states[lane].claim.store(head + count, std::memory_order_relaxed);
+    ground_.put(lane, serial, count, flags, sources);
+    if (!are_episodes(ground_.lane_flags(lane), ground_.span, ground_.loose, head, head + count, first ? head : head - 1))
+      return false;
+    publish(lane, head + count);
+    ++version_;
+    return true;
   }
+
+  // Logs what is written from now on; null ends that.
+  void log_to(std::unique_ptr<Journal> journal) { journal_ = std::move(journal); }
+  bool logging() const { return journal_ != nullptr; }
 
   // Makes a lane hold the rows [tail, head) that were put. `start`: first step of the episode that the row at tail
   // belongs to; `gone`: episodes before it. False, and nothing changed, if the flags form no episodes.
   bool adopt(std::int64_t lane, std::int64_t tail, std::int64_t head, std::int64_t start, std::int64_t gone) {
-    if (tail < 0 || head < tail || head > kMostSerials || head - tail > span_ || gone < 0 || gone > head) return false;
-    if (tail < head && (start < 0 || start > tail || !are_episodes(flags_ + lane * span_, span_, loose_, tail, head, start))) return false;
-    LaneState& state = states_[lane];
+    if (tail < 0 || head < tail || head > kMostSerials || head - tail > ground_.span || gone < 0 || gone > head) return false;
+    if (tail < head && (start < 0 || start > tail || !are_episodes(ground_.lane_flags(lane), ground_.span, ground_.loose, tail, head, start))) return false;
+    LaneState& state = ground_.states[lane];
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
     state.floor.store(tail);
     state.claim.store(head);
@@ -253,7 +237,7 @@ class Timeline {
     index.closed.restart(gone);
     index.tail = index.head = tail;
     index.open = tail < head && start < tail ? start : kNone;
-    index.follow(flags_ + lane * span_, span_, loose_, head);
+    index.follow(ground_.lane_flags(lane), ground_.span, ground_.loose, head);
     index.revision = state.revision.fetch_add(1, std::memory_order_release) + 1;
     ++version_;
     return true;
@@ -267,15 +251,6 @@ class Timeline {
   }
 
  private:
-  // Consecutive rows of a source and the consecutive slots they go to.
-  struct Write {
-    std::int64_t slot, row, count;
-  };
-  struct Copy {
-    char* to;
-    Source from;
-    std::int64_t pitch, bytes;
-  };
   // Where a lane is being written.
   struct Cursor {
     std::int64_t slot, end, claim;
@@ -288,16 +263,16 @@ class Timeline {
     for (std::int64_t i = 0; i < steps.width; ++i) {
       const std::int64_t lane = steps.lane(i), head = this->head(lane);
       std::int64_t claim = head + (to - from);
-      if (!loose_)
+      if (!ground_.loose)
         for (std::int64_t t = from; t < to; ++t) claim += steps.ends(t * steps.width + i);
-      cursors_.push_back({slot(lane, head), (lane + 1) * span_, claim, begins(lane, head)});
+      cursors_.push_back({slot(lane, head), (lane + 1) * ground_.span, claim, begins(lane, head)});
     }
   }
 
   bool meets_held(const Steps& steps) const {
     if (held_.empty()) return false;
     for (std::int64_t i = 0; i < steps.width; ++i)
-      if (cursors_[static_cast<std::size_t>(i)].claim - span_ > held_[static_cast<std::size_t>(steps.lane(i))]) return true;
+      if (cursors_[static_cast<std::size_t>(i)].claim - ground_.span > held_[static_cast<std::size_t>(steps.lane(i))]) return true;
     return false;
   }
 
@@ -306,11 +281,11 @@ class Timeline {
     if (records_) {
       bool passes = false;
       for (std::int64_t i = 0; i < steps.width; ++i)
-        passes = records_->raise(steps.lane(i), cursors_[static_cast<std::size_t>(i)].claim, span_ / 16) || passes;
+        passes = records_->raise(steps.lane(i), cursors_[static_cast<std::size_t>(i)].claim, ground_.span / 16) || passes;
       if (passes) records_->write();
     }
     for (std::int64_t i = 0; i < steps.width; ++i)
-      states_[steps.lane(i)].claim.store(cursors_[static_cast<std::size_t>(i)].claim, std::memory_order_relaxed);
+      ground_.states[steps.lane(i)].claim.store(cursors_[static_cast<std::size_t>(i)].claim, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);  // before the rows
   }
 
@@ -323,7 +298,7 @@ class Timeline {
     claim(steps);
     auto advance = [this](Cursor& cursor) {
       const std::int64_t at = cursor.slot;
-      cursor.slot = at + 1 == cursor.end ? at + 1 - span_ : at + 1;
+      cursor.slot = at + 1 == cursor.end ? at + 1 - ground_.span : at + 1;
       return at;
     };
     for (std::int64_t t = from; t < to; ++t) {
@@ -333,16 +308,16 @@ class Timeline {
         const auto ends = static_cast<std::uint8_t>((steps.terminated[row] ? kTerminated : 0) |
                                                     (steps.truncated[row] ? kTruncated : 0));
         const std::int64_t at = advance(cursor);
-        flags_[at] = static_cast<std::uint8_t>(ends | (cursor.first ? kFirst : 0));
+        ground_.flags[at] = static_cast<std::uint8_t>(ends | (cursor.first ? kFirst : 0));
         cursor.first = ends != 0;
         if (steps.width == 1 && !rows_.empty() && rows_.back().slot + rows_.back().count == at)
           ++rows_.back().count;
         else
           rows_.push_back({at, row, 1});
         if (ends == 0) continue;
-        if (!loose_) {
+        if (!ground_.loose) {
           const std::int64_t closing = advance(cursor);
-          flags_[closing] = kClosing;
+          ground_.flags[closing] = kClosing;
           if (given)
             closings_.push_back({closing, steps.finals_compact ? ended : row, 1});
           else
@@ -351,62 +326,57 @@ class Timeline {
         ++ended;
       }
     }
-    write(rows_, steps.fields, false);
-    write(repeats_, steps.fields, true);
-    write(closings_, steps.finals, true);
-    for (std::int64_t i = 0; i < steps.width; ++i) {
-      const std::int64_t lane = steps.lane(i), head = cursors_[static_cast<std::size_t>(i)].claim;
-      states_[lane].head.store(head, std::memory_order_release);
-      LaneIndex& index = index_[static_cast<std::size_t>(lane)];
-      index.follow(flags_ + lane * span_, span_, loose_, head);
-      index.drop(loose_, std::max(states_[lane].floor.load(std::memory_order_relaxed), head - span_));
+    ground_.write(rows_, steps.fields, false);
+    ground_.write(repeats_, steps.fields, true);
+    ground_.write(closings_, steps.finals, true);
+    if (journal_) log(steps);
+    for (std::int64_t i = 0; i < steps.width; ++i)
+      publish(steps.lane(i), cursors_[static_cast<std::size_t>(i)].claim);
+  }
+
+  // Logs the rows that were written; if that fails they do not count, but what they overwrote is gone.
+  void log(const Steps& steps) {
+    try {
+      journal_->mark();
+      for (std::int64_t i = 0; i < steps.width; ++i)
+        ground_.log(*journal_, steps.lane(i), head(steps.lane(i)), cursors_[static_cast<std::size_t>(i)].claim);
+      journal_->settle();
+    } catch (...) {
+      journal_->take_back();
+      for (std::int64_t i = 0; i < steps.width; ++i) recover(steps.lane(i));
+      throw;
+    }
+  }
+
+  void publish(std::int64_t lane, std::int64_t head) {
+    ground_.states[lane].head.store(head, std::memory_order_release);
+    LaneIndex& index = index_[static_cast<std::size_t>(lane)];
+    index.follow(ground_.lane_flags(lane), ground_.span, ground_.loose, head);
+    index.drop(ground_.loose, std::max(ground_.states[lane].floor.load(std::memory_order_relaxed), head - ground_.span));
+  }
+
+  void log_event(Journal::Kind kind, std::int64_t lane) {
+    if (!journal_) return;
+    try {
+      journal_->mark();
+      journal_->begin(kind);
+      journal_->number(lane);
+      journal_->write();
+      journal_->settle();
+    } catch (...) {
+      journal_->take_back();
+      throw;
     }
   }
 
   bool begins(std::int64_t lane, std::int64_t head) const {
-    if (head == states_[lane].floor.load(std::memory_order_relaxed)) return true;
-    const std::uint8_t before = flags_[slot(lane, head - 1)];
-    return (before & (loose_ ? kEnded : std::uint8_t{kClosing})) != 0;
-  }
-
-  // Copies rows to their slots, all fields of a row together. Closing rows hold what is observed, and zeros.
-  void write(const std::vector<Write>& writes, const std::vector<Source>& sources, bool closing) {
-    if (writes.empty()) return;
-    copies_.clear();
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      const Field& field = fields_[f];
-      const Panel& panel = panels_[static_cast<std::size_t>(field.panel)];
-      if (closing && !field.observed) {
-        for (const Write& write : writes) blank(field, write.slot);
-      } else {
-        copies_.push_back({panel.base + field.offset, sources[f], panel.pitch, field.bytes});
-      }
-    }
-    for (const Write& write : writes)
-      for (const Copy& copy : copies_)
-        spread_rows(copy.to + write.slot * copy.pitch, copy.pitch, copy.from + write.row * copy.bytes, copy.bytes,
-                    write.count);
-  }
-
-  void blank(const Field& field, std::int64_t slot) {
-    std::memset(at(field, slot), 0, static_cast<std::size_t>(field.bytes));
-  }
-
-  // Turns a row into a closing row.
-  void close(std::int64_t lane, std::int64_t serial) {
-    for (const Field& field : fields_)
-      if (!field.observed) blank(field, slot(lane, serial));
-    flags_[slot(lane, serial)] = kClosing;
-  }
-
-  void raise_floor(std::int64_t lane, std::int64_t floor) {
-    std::int64_t old = states_[lane].floor.load();
-    while (old < floor && !states_[lane].floor.compare_exchange_weak(old, floor)) {
-    }
+    if (head == ground_.states[lane].floor.load(std::memory_order_relaxed)) return true;
+    const std::uint8_t before = ground_.flags[slot(lane, head - 1)];
+    return (before & (ground_.loose ? kEnded : std::uint8_t{kClosing})) != 0;
   }
 
   bool catch_up(std::int64_t lane) {
-    LaneState& state = states_[lane];
+    LaneState& state = ground_.states[lane];
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
     const std::int64_t revision = state.revision.load(std::memory_order_acquire);
     const std::int64_t head = state.head.load(std::memory_order_acquire);
@@ -414,35 +384,29 @@ class Timeline {
     std::int64_t oldest = tail();
     if (revision == index.revision && head == index.head && oldest == index.tail) return false;
     // A cut changes the two newest rows there are at the time, so nothing older than these.
-    if (revision != index.revision || head < index.head) index.rewind(loose_, std::min(head, index.head) - 2);
+    if (revision != index.revision || head < index.head) index.rewind(ground_.loose, std::min(head, index.head) - 2);
     if (oldest > index.head) {  // overtaken: rows were overwritten unseen
       index.closed.clear();
       index.open = kNone;
       index.head = oldest;
     }
-    index.follow(flags_ + lane * span_, span_, loose_, head);
+    index.follow(ground_.lane_flags(lane), ground_.span, ground_.loose, head);
     // Rows that were overwritten while their flags were read have misled nobody: they are below the tail by now.
-    index.drop(loose_, std::max(index.tail, tail()));
+    index.drop(ground_.loose, std::max(index.tail, tail()));
     if (index.tail == index.head) index.open = kNone;  // cleared
     index.revision = revision;
     return true;
   }
 
-  std::int64_t lanes_, span_;
-  bool loose_;   // rows carry what follows them, so no closing rows are written
   bool others_;  // other processes write as well
-  std::vector<Field> fields_;
-  std::vector<Panel> panels_;
-  std::uint8_t* flags_ = nullptr;
-  LaneState* states_ = nullptr;
-  Slab slab_;
+  Ground ground_;
   std::unique_ptr<Records> records_;
+  std::unique_ptr<Journal> journal_;
   std::vector<LaneIndex> index_;
   std::uint64_t version_ = 0;
   std::vector<std::int64_t> held_;
-  std::vector<Write> rows_, closings_, repeats_;
+  std::vector<Ground::Write> rows_, closings_, repeats_;
   std::vector<Cursor> cursors_;
-  std::vector<Copy> copies_;
 };
 
 }  // namespace recollect

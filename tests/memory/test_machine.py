@@ -80,6 +80,7 @@ class Machine(RuleBasedStateMachine):
             storage=self.storage,
             seed=1,
         )
+        self.logged = False
         self.writers = [rc.Writer(self.name, lane) for lane in range(lanes)] if self.kind == "writers" else []
         self.unseen = 0
         self.oracle = Oracle(lanes, span, ["obs", "state"], loose)
@@ -182,6 +183,7 @@ class Machine(RuleBasedStateMachine):
     def save_and_load(self, size: int, go_on: bool) -> None:
         """What is loaded draws what the saved memory draws next, and the one is as good as the other."""
         self.memory.save(self.folder / "snapshot")
+        self.logged = False
         again = rc.Memory.load(self.folder / "snapshot")
         for name in ("schema", "capacity", "lanes", "sampler", "window", "stack", "dropped"):
             assert getattr(again, name) == getattr(self.memory, name)
@@ -202,6 +204,34 @@ class Machine(RuleBasedStateMachine):
         if go_on and self.kind == "ram":
             self.memory = again
 
+    @precondition(lambda self: self.kind in ("ram", "mapped"))
+    @rule()
+    def log(self) -> None:
+        self.memory.save(self.folder / "logged", journal="written")
+        self.logged = True
+        self.logged_largest = self.largest
+
+    @precondition(lambda self: self.logged)
+    @rule(go_on=st.booleans())
+    def load_logged(self, go_on: bool) -> None:
+        """A snapshot and its journal hold every row that was appended."""
+        memory = rc.Memory.load(self.folder / "logged")
+        assert len(memory) == len(self.oracle)
+        for key, values in self.memory.episodes.items():
+            np.testing.assert_array_equal(values, memory.episodes[key])
+        rows = sorted(self.anchors())
+        assert memory.ready == len(rows)
+        if rows:
+            self.check(memory.read([lane for lane, _ in rows], [serial for _, serial in rows]), rows)
+        if go_on and self.kind == "ram":
+            self.memory = memory
+            self.logged = False
+            if isinstance(self.sampler, rc.Prioritized):
+                self.largest = self.logged_largest
+                spans = memory.priorities
+                self.priorities = {(lane, serial): spans[lane, serial % self.oracle.span] for lane, serial in rows}
+                self.batch = None
+
     @precondition(lambda self: self.kind == "mapped")
     @rule(crash=st.booleans())
     def open_again(self, crash: bool) -> None:
@@ -216,6 +246,7 @@ class Machine(RuleBasedStateMachine):
         self.memory = rc.Memory.open(
             self.storage, sampler=self.sampler, window=self.window, stack=self.stack, seed=self.count
         )
+        self.logged = False
         for lane in range(self.width):
             self.oracle.cut(lane)
         self.oracle.forget_starts()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
@@ -11,24 +10,12 @@ from typing import Any, final
 import numpy as np
 
 from recollect import _core
-from recollect.errors import NotEnoughRows, OptionError, SnapshotError, StaleRows
+from recollect.errors import NotEnoughRows, OptionError, StaleRows
 from recollect.memory import checks
 from recollect.memory.batch import Batch, Nest, nested
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
-from recollect.memory.snapshot import (
-    Manifest,
-    Subject,
-    SystemDisk,
-    codec_of,
-    load_rows,
-    load_state,
-    locked,
-    read_manifest,
-    sampler_from_plain,
-    save,
-    window_from_plain,
-)
+from recollect.memory.snapshot import Subject, SystemDisk, codec_of, opened, save
 from recollect.memory.storage import Layout, Ram
 from recollect.memory.storage.ground import Ground, Storage
 from recollect.memory.windows import Transition, Window, rows_read
@@ -101,10 +88,9 @@ class Memory:
         outputs = self.window.outputs(schema, self.stack)
         self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self._bare))
         self._store = self._ground.store
-        self._key = checks.key(seed)
-        self._saving = threading.Lock()
-        self._saved_heads: dict[str, np.ndarray[Any, Any]] = {}
-        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *self._key)
+        key = checks.key(seed)
+        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *key)
+        self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack, key)
         self._nested = any("/" in key for key, *_ in outputs)
 
     # ---- writing ---------------------------------------------------------------------------------------------------
@@ -280,14 +266,14 @@ class Memory:
         the same rows and priorities. An epoch of ``Shuffled`` starts anew.
         """
         position, batches, _ = self._reader.counts()
-        return {"key0": self._key[0], "key1": self._key[1], "position": position, "batches": batches}
+        return {"key0": self._subject.key[0], "key1": self._subject.key[1], "position": position, "batches": batches}
 
     @random_state.setter
     def random_state(self, state: Mapping[str, int]) -> None:
         parts = [checks.whole(name, state[name], 0, 2**64 - 1) for name in ("key0", "key1", "position", "batches")]
         key0, key1, position, batches = parts
         self._reader.seek(key0, key1, position, min(batches, 2**63 - 1), self.dropped)
-        self._key = (key0, key1)
+        self._subject.key = (key0, key1)
         if isinstance(self.sampler, Shuffled):
             self._reader.forget()
 
@@ -329,7 +315,7 @@ class Memory:
         """Put the rows of ``Mapped`` storage on disk; returns once they are there."""
         self._ground.flush()
 
-    def save(self, folder: str | os.PathLike[str], *, compress: str | None = None) -> None:
+    def save(self, folder: str | os.PathLike[str], *, compress: str | None = None, journal: str | None = None) -> None:
         """Save everything to a folder, in place of what was saved there before; see docs/format.md.
 
         Once this returns the snapshot outlives any crash, and until then the one before it does. Saving to the same
@@ -339,9 +325,10 @@ class Memory:
 
         Args:
             compress: ``"zstd"`` for segments compressed by Zstandard, which pays for images.
+            journal: Log what is appended from now on, until the next save; ``load`` appends it again. ``"written"``
+                outlives a crash of the program, ``"synced"`` one of the machine, at a price.
         """
-        with self._saving:
-            save(self._subject, Path(folder), SystemDisk(), codec_of(compress))
+        save(self._subject, Path(folder), SystemDisk(), codec_of(compress), journal)
 
     @classmethod
     def load(
@@ -353,6 +340,7 @@ class Memory:
         stack: Mapping[str, int] | None = None,
         storage: Storage | None = None,
         threads: int = 1,
+        salvage: bool = False,
     ) -> Memory:
         """The memory that was saved to a folder: its next batches are those that the saved one would have drawn.
 
@@ -363,37 +351,17 @@ class Memory:
             window: Another window. Priorities start anew.
             stack: Other frame counts. Priorities start anew.
             storage: Where rows live; must not hold any yet.
+            salvage: Take a damaged journal up to the damage.
 
         Raises:
             SnapshotError: If a file is missing, damaged, foreign or of a newer version; the message says which.
         """
-        path = Path(folder)
-        if not path.is_dir():
-            raise OptionError("folder", "be a snapshot's folder", str(path))
-        with locked(path, writing=False):
-            manifest = read_manifest(path)
-            layout = manifest.layout
-            try:
-                saved = sampler_from_plain(manifest.sampler), window_from_plain(manifest.window)
-                sampler, window = sampler or saved[0], window or saved[1]
-                for name, part in (("sampler", sampler), ("window", window)):
-                    if part is None:
-                        raise OptionError(name, "be given", "one that a file cannot hold", "Pass it to load.")
-                memory = cls(
-                    layout.schema,
-                    layout.lanes * layout.span,
-                    None if layout.bare else layout.lanes,
-                    sampler=sampler,
-                    window=window,
-                    stack=manifest.stack if stack is None else stack,
-                    storage=storage,
-                    threads=threads,
-                )
-            except ValueError as error:
-                if isinstance(error, OptionError):
-                    raise
-                raise SnapshotError(str(path), "describe a memory", error) from None
-            memory._take_over(path, manifest, saved)
+        with opened(folder, sampler, window, stack) as snapshot:
+            memory = cls(**snapshot.options, storage=storage, threads=threads)
+            if memory._store.heads()[1].any():
+                raise OptionError("storage", "hold no rows yet", f"{len(memory)} steps", "Choose another path or name.")
+            memory._ground.write_to(None)
+            snapshot.fill(memory._subject, salvage=salvage)
         return memory
 
     @classmethod
@@ -425,35 +393,6 @@ class Memory:
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
         self._ground.write_to(lanes)
         write(self._store, self.schema, step, lanes, count=self.lanes, bare=self._bare, block=block)
-
-    @property
-    def _subject(self) -> Subject:
-        return Subject(
-            self._store,
-            self._reader,
-            self._ground.layout,
-            self.sampler,
-            self.window,
-            self.stack,
-            self._key,
-            self._ground.others,
-            self._saved_heads,
-        )
-
-    def _take_over(self, folder: Path, manifest: Manifest, saved: tuple[Sampler | None, Window | None]) -> None:
-        if self._store.heads()[1].any():
-            raise OptionError("storage", "hold no rows yet", f"{len(self)} steps", "Choose another path or name.")
-        self._ground.write_to(None)
-        load_rows(manifest, folder, self._store)
-        sampler, window = saved
-        same = (sampler is None or self.sampler.spec() == sampler.spec()) and (
-            window is None or self.window.spec() == window.spec()
-        )
-        if same and self.stack == manifest.stack:
-            load_state(manifest, folder, self._reader, self.sampler)
-        self._key = manifest.key
-        self._reader.seek(*manifest.key, manifest.position, manifest.batches, manifest.dropped)
-        self._saved_heads[manifest.id] = np.array([lane.head for lane in manifest.lanes], np.int64)
 
     def _beta(self, beta: float | None) -> float:
         if beta is not None:

@@ -4,59 +4,119 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from recollect import _core
-from recollect.errors import SnapshotError
-from recollect.memory.snapshot.compression import expand
+from recollect.errors import OptionError, SnapshotError
 from recollect.memory.samplers import Sampler
-from recollect.memory.snapshot.manifest import FileNote, Manifest, Segment, digest
-from recollect.memory.snapshot.parts import STATE_HEADER, state_tensors
+from recollect.memory.snapshot.compression import expand
+from recollect.memory.snapshot.disk import locked
+from recollect.memory.snapshot.journal import replay
+from recollect.memory.snapshot.manifest import MANIFEST, FileNote, Segment, digest, read_manifest
+from recollect.memory.snapshot.parts import STATE_HEADER, sampler_from_plain, state_tensors, window_from_plain
+from recollect.memory.snapshot.save import Subject
 from recollect.memory.snapshot.tensors import FormatError, Tensor, read_tensors
 from recollect.memory.storage import Layout
+from recollect.memory.windows import Window
 
-__all__ = ["load_rows", "load_state"]
+__all__ = ["Opened", "opened"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _DAMAGED = "It is damaged: restore it from a copy."
 
 
-def load_rows(manifest: Manifest, folder: Path, store: _core.Store) -> None:
-    """Fill an empty store with a snapshot's rows.
+@final
+class Opened:
+    """A snapshot that is being loaded."""
 
-    Raises:
-        SnapshotError: With the file that is at fault.
-    """
-    for segment in manifest.segments:
-        _load_segment(folder, segment, manifest.layout, store)
-    for number, lane in enumerate(manifest.lanes):
-        start = lane.start
-        if start is None:
-            # Rows before the tail were lost while saving: the oldest row's episode may have begun before it.
-            first = lane.tail < lane.head and store.flags()[number, lane.tail % manifest.layout.span] & 8
-            start = lane.tail if first or lane.tail == 0 else lane.tail - 1
-        if not store.adopt(number, lane.tail, lane.head, start, lane.gone):
-            raise SnapshotError(str(folder), f"hold whole episodes in lane {number}", "flags that form none", _DAMAGED)
+    def __init__(
+        self, folder: Path, sampler: Sampler | None, window: Window | None, stack: Mapping[str, int] | None
+    ) -> None:
+        self._folder = folder
+        self._manifest = read_manifest(folder)
+        try:
+            saved = sampler_from_plain(self._manifest.sampler), window_from_plain(self._manifest.window)
+        except ValueError as error:
+            raise SnapshotError(str(folder / MANIFEST), "describe a sampler and a window", error, _DAMAGED) from None
+        self._sampler = sampler or saved[0]
+        self._window = window or saved[1]
+        self._stack = self._manifest.stack if stack is None else dict(stack)
+        for name, part in (("sampler", self._sampler), ("window", self._window)):
+            if part is None:
+                raise OptionError(name, "be given", "one that a file cannot hold", "Pass it to load.")
+        # One that a file could not hold is taken for the one that is given.
+        self._same = self._stack == self._manifest.stack and all(
+            was is None or now is None or was.spec() == now.spec()
+            for was, now in ((saved[0], self._sampler), (saved[1], self._window))
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of a memory like the one that was saved."""
+        layout = self._manifest.layout
+        return {
+            "schema": layout.schema,
+            "capacity": layout.lanes * layout.span,
+            "lanes": None if layout.bare else layout.lanes,
+            "sampler": self._sampler,
+            "window": self._window,
+            "stack": self._stack,
+        }
+
+    def fill(self, subject: Subject, *, salvage: bool) -> None:
+        """Give an empty memory what was saved."""
+        manifest = self._manifest
+        for segment in manifest.segments:
+            _load_segment(self._folder, segment, manifest.layout, subject.store)
+        self._adopt(subject.store)
+        if self._same:
+            self._restore(subject.reader, subject.sampler)
+        subject.key = manifest.key
+        subject.reader.seek(*manifest.key, manifest.position, manifest.batches, manifest.dropped)
+        subject.heads[manifest.id] = np.array([lane.head for lane in manifest.lanes], np.int64)
+        if manifest.journal is not None:
+            replay(self._folder, manifest.journal, manifest.layout, subject.store, salvage=salvage)
+
+    def _adopt(self, store: _core.Store) -> None:
+        flags, span = store.flags(), self._manifest.layout.span
+        for number, lane in enumerate(self._manifest.lanes):
+            start = lane.start
+            if start is None:
+                # Rows before the tail were lost while saving: the oldest row's episode may have begun before it.
+                first = lane.tail < lane.head and flags[number, lane.tail % span] & 8
+                start = lane.tail if first or lane.tail == 0 else lane.tail - 1
+            if not store.adopt(number, lane.tail, lane.head, start, lane.gone):
+                rule = f"hold whole episodes in lane {number}"
+                raise SnapshotError(str(self._folder), rule, "flags that form none", _DAMAGED)
+
+    def _restore(self, reader: _core.Reader, sampler: Sampler) -> None:
+        note = self._manifest.state
+        state: Array = np.empty(0, np.uint8)
+        if note is not None:
+            data = _open(self._folder, note)
+            wanted = state_tensors(sampler, self._manifest.layout, max(0, len(data) - STATE_HEADER))
+            state = _tensors(str(self._folder / note.file), data, wanted).popitem()[1].reshape(-1).view(np.uint8)
+        if not reader.restore(state, self._manifest.largest):
+            name = str(self._folder / (note.file if note else MANIFEST))
+            raise SnapshotError(name, "hold what the sampler kept for these rows", "something else", _DAMAGED)
 
 
-def load_state(manifest: Manifest, folder: Path, reader: _core.Reader, sampler: Sampler) -> None:
-    """Give a reader what the snapshot's sampler kept.
-
-    Raises:
-        SnapshotError: With the file that is at fault.
-    """
-    state: Array = np.empty(0, np.uint8)
-    name = str(folder / manifest.state.file) if manifest.state else str(folder)
-    if manifest.state is not None:
-        data = _open(folder, manifest.state)
-        wanted = state_tensors(sampler, manifest.layout, max(0, len(data) - STATE_HEADER))
-        state = _tensors(name, data, wanted).popitem()[1].reshape(-1).view(np.uint8)
-    if not reader.restore(state, manifest.largest):
-        raise SnapshotError(name, "hold what the sampler kept for these rows", "something else", _DAMAGED)
+@contextmanager
+def opened(
+    folder: str | os.PathLike[str], sampler: Sampler | None, window: Window | None, stack: Mapping[str, int] | None
+) -> Iterator[Opened]:
+    """The snapshot in a folder, kept from being replaced while it is read."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise OptionError("folder", "be a snapshot's folder", str(path))
+    with locked(path, writing=False):
+        yield Opened(path, sampler, window, stack)
 
 
 def _load_segment(folder: Path, segment: Segment, layout: Layout, store: _core.Store) -> None:
@@ -77,7 +137,7 @@ def _load_segment(folder: Path, segment: Segment, layout: Layout, store: _core.S
         part = slice(run.at, run.at + run.count)
         if run.count > layout.span:
             raise SnapshotError(name, f"hold runs of at most {layout.span} rows", run.count, _DAMAGED)
-        store.put(run.lane, run.first, arrays["flags"][part], [column[part] for column in columns])
+        store.put(run.lane, run.first, arrays["flags"][part], [column[part] for column in columns], False)
 
 
 def _tensors(name: str, data: Array, wanted: dict[str, Tensor]) -> dict[str, Array]:

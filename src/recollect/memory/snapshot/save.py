@@ -1,9 +1,10 @@
-"""Writing a snapshot: what is new since the last one, then the manifest, then nothing that the last one needs is left."""
+"""Writing a snapshot: what is new since the last one, then the manifest, and only then is anything removed."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from recollect.errors import OptionError, SnapshotError
 from recollect.memory.samplers import Sampler
 from recollect.memory.snapshot.compression import Codec
 from recollect.memory.snapshot.disk import Disk, locked
+from recollect.memory.snapshot.journal import begin_journal
 from recollect.memory.snapshot.manifest import (
     MANIFEST,
     NAMES,
@@ -30,7 +32,7 @@ from recollect.memory.snapshot.manifest import (
 from recollect.memory.snapshot.parts import STATE_HEADER, state_tensors, to_plain
 from recollect.memory.snapshot.plan import first_missing, kept_segments, missing_runs, segments_of, trimmed
 from recollect.memory.snapshot.tensors import Tensor, encode_header
-from recollect.memory.storage import Layout
+from recollect.memory.storage import Ground, Layout
 from recollect.memory.windows import Window
 
 __all__ = ["Subject", "save"]
@@ -47,29 +49,46 @@ _PIECE_BYTES = 8 << 20
 class Subject:
     """The parts of a memory that a snapshot is taken of."""
 
-    store: _core.Store
+    ground: Ground
     reader: _core.Reader
-    layout: Layout
     sampler: Sampler
     window: Window
     stack: dict[str, int]
     key: tuple[int, int]
-    others: bool
-    """Whether other processes write rows: then rows cannot be held back from being overwritten."""
     heads: dict[str, Array] = field(default_factory=dict)
     """The lanes' heads at the snapshots that were made of this memory, or that it came from, by their ids."""
+    journal: str | None = None
+    """The journal that is being written."""
+    saving: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def store(self) -> _core.Store:
+        """The rows."""
+        return self.ground.store
+
+    @property
+    def layout(self) -> Layout:
+        """How the rows lie."""
+        return self.ground.layout
 
 
-def save(subject: Subject, folder: Path, disk: Disk, codec: Codec) -> None:
+def save(subject: Subject, folder: Path, disk: Disk, codec: Codec, journal: str | None = None) -> None:
     """Save a memory to a folder; once this returns, the snapshot outlives any crash.
+
+    Args:
+        journal: ``"written"`` or ``"synced"``: log what is appended from then on.
 
     Raises:
         OSError: If the disk fails. What the folder held before can still be loaded.
     """
+    if journal not in (None, "written", "synced"):
+        raise OptionError("journal", "be None, 'written' or 'synced'", repr(journal))
+    if journal is not None and subject.ground.others:
+        raise OptionError("journal", "be None for shared memory", repr(journal), "Other processes' rows pass it by.")
     _make_folder(folder, disk)
-    with locked(folder, writing=True):
+    with subject.saving, locked(folder, writing=True):
         previous = _previous(folder)
-        work = _Save(subject, folder, disk, codec)
+        work = _Save(subject, folder, disk, codec, journal)
         try:
             manifest = work.run(previous)
         finally:
@@ -106,7 +125,8 @@ def _tidy(folder: Path, disk: Disk, manifest: Manifest) -> None:
 
 @final
 class _Save:
-    def __init__(self, subject: Subject, folder: Path, disk: Disk, codec: Codec) -> None:
+    def __init__(self, subject: Subject, folder: Path, disk: Disk, codec: Codec, journal: str | None) -> None:
+        self._journal = journal
         self._subject = subject
         self._folder = folder
         self._disk = disk
@@ -126,10 +146,19 @@ class _Save:
         state = self._create()
         os.lseek(state, STATE_HEADER, os.SEEK_SET)
         held = first_missing(missing_runs(kept, tails, heads), heads)
-        lanes, position, batches, dropped, largest, state_bytes = subject.reader.freeze(held, state)
+        journal, log = self._begin_journal()
+        try:
+            lanes, position, batches, dropped, largest, state_bytes = subject.reader.freeze(
+                held, state, log, self._journal == "synced"
+            )
+        except BaseException:
+            if journal is not None:
+                self._disk.remove(self._folder / journal)
+            raise
+        subject.journal = journal
         tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
         note = self._finish_state(state, state_bytes)
-        written = self._write_rows(missing_runs(kept, tails, heads), tails, heads, size)
+        written = self._write_rows(missing_runs(kept, tails, heads), heads, size)
         settled_tails, settled_heads = self._settled(lanes)
         manifest = Manifest(
             id=secrets.token_hex(16),
@@ -154,6 +183,7 @@ class _Save:
                 if (runs := trimmed(segment.runs, settled_tails, settled_heads))
             ),
             state=note,
+            journal=journal,
         )
         self._disk.sync_folder(self._folder)
         file = self._create()
@@ -169,6 +199,13 @@ class _Save:
                 os.close(file)
             with suppress(OSError):
                 self._disk.remove(path)
+
+    def _begin_journal(self) -> tuple[str | None, int]:
+        if self._journal is None:
+            return None, -1
+        name = f"journal-{secrets.token_hex(8)}.log"
+        subject = self._subject
+        return name, begin_journal(self._disk, self._folder / name, subject.layout, subject.journal)
 
     def _segment_rows(self) -> int:
         row = self._subject.layout.schema.row_nbytes + 1
@@ -204,14 +241,14 @@ class _Save:
         self._rename(file, name)
         return FileNote(name, STATE_HEADER + count, f"{hashed.digest():016x}")
 
-    def _write_rows(self, missing: list[list[tuple[int, int]]], tails: Array, heads: Array, size: int) -> list[Segment]:
+    def _write_rows(self, missing: list[list[tuple[int, int]]], heads: Array, size: int) -> list[Segment]:
         segments = []
         held = first_missing(missing, heads)
         for runs in segments_of(missing, size):
             segments.append(self._write_segment(runs))
             for run in runs:
                 held[run.lane] = run.first + run.count
-            if not self._subject.others:
+            if not self._subject.ground.others:
                 self._subject.store.release(held)
         return segments
 
@@ -239,7 +276,7 @@ class _Save:
         return Segment(FileNote(name, note.bytes, note.xxh64), rows, tuple(runs))
 
     def _note_lost(self, piece: Sequence[tuple[int, int, int]]) -> None:
-        if not self._subject.others:
+        if not self._subject.ground.others:
             return
         for lane, first, count in piece:
             overwritten, _ = self._subject.store.lost(lane)
@@ -249,7 +286,7 @@ class _Save:
     def _settled(self, lanes: Array) -> tuple[Array, Array]:
         """Tails and heads of what was really copied: other processes may have written over some of it meanwhile."""
         tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
-        if self._subject.others:
+        if self._subject.ground.others:
             for lane, revision in enumerate(lanes[:, 4]):
                 if self._subject.store.lost(lane)[1] != revision:  # cut meanwhile: its newest rows have changed
                     heads[lane] = max(tails[lane], heads[lane] - 2)

@@ -1,0 +1,174 @@
+"""Logs of what was appended after a snapshot (docs/format.md, "Journals"). The core writes them; here they are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from recollect import _core
+from recollect.errors import SnapshotError
+from recollect.memory.snapshot.disk import Disk
+from recollect.memory.snapshot.manifest import digest
+from recollect.memory.storage import Layout
+
+__all__ = ["begin_journal", "replay"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+FORMAT = "recollect journal"
+VERSION = 1
+
+_FRAME = struct.Struct("<QQ")
+_MOST_ABOUT = 1 << 16
+_MOST_RECORD = 1 << 40
+_ABOUT, _ROWS, _CUT, _CLEAR = range(4)
+
+
+def begin_journal(disk: Disk, path: Path, layout: Layout, follows: str | None) -> int:
+    """A new journal, open at its end. It goes on where another one stopped, if that was one."""
+    about = {"format": FORMAT, "version": VERSION, "layout": _layout_digest(layout), "follows": follows}
+    payload = struct.pack("<q", _ABOUT) + json.dumps(about).encode()
+    file = disk.create(path)
+    disk.write(file, _FRAME.pack(len(payload), _hash(payload)) + payload)
+    os.fsync(file)
+    disk.sync_folder(path.parent)
+    return file
+
+
+def replay(folder: Path, first: str, layout: Layout, store: _core.Store, *, salvage: bool) -> None:
+    """Append what a journal, and those that follow it, logged.
+
+    Args:
+        salvage: Stop at the first record that is damaged instead of refusing the journal.
+
+    Raises:
+        SnapshotError: If a record is damaged; not if the last one was cut off.
+    """
+    name: str | None = first
+    known: set[str] = set()
+    while name is not None and name not in known:
+        known.add(name)
+        if not _replay_one(folder / name, layout, store, salvage=salvage):
+            return
+        name = _follower(folder, name, layout)
+
+
+def _replay_one(path: Path, layout: Layout, store: _core.Store, *, salvage: bool) -> bool:
+    """True if all of it was replayed."""
+    try:
+        for at, payload in _records(path):
+            (kind,) = struct.unpack_from("<q", payload)
+            if at == 0:
+                _check_about(path, kind, payload, layout)
+            elif not _apply(kind, payload, layout, store):
+                rule = "go on where the rows before it end"
+                raise SnapshotError(str(path), rule, f"another record at byte {at}", "Load it with salvage=True.")
+    except SnapshotError:
+        if not salvage:
+            raise
+        return False
+    return True
+
+
+def _apply(kind: int, payload: bytes, layout: Layout, store: _core.Store) -> bool:
+    if kind == _CLEAR:
+        store.clear()
+        return len(payload) == 16
+    if kind == _CUT and len(payload) == 16:
+        (lane,) = struct.unpack_from("<q", payload, 8)
+        if 0 <= lane < layout.lanes:
+            store.cut(lane)
+            return True
+        return False
+    if kind != _ROWS or len(payload) < 32:
+        return False
+    lane, serial, count = struct.unpack_from("<qqq", payload, 8)
+    row = layout.schema.row_nbytes + 1
+    if not (0 <= lane < layout.lanes and 0 < count <= layout.span and 0 <= serial < 1 << 60):
+        return False
+    if len(payload) != 32 + count * row:
+        return False
+    data = np.frombuffer(payload, np.uint8)
+    flags, at = data[32 : 32 + count], 32 + count
+    arrays = []
+    for column in layout.schema:
+        part = data[at : at + count * column.nbytes]
+        arrays.append(part.view(column.dtype).reshape(count, *column.shape))
+        at += count * column.nbytes
+    return store.put(lane, serial, flags, arrays, True)
+
+
+def _records(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Offset and payload of every whole record. A last one that was cut off, or zeros where it should be, ends them."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise SnapshotError(str(path), "be there", error.strerror or error) from None
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        at = 0
+        while at + _FRAME.size <= size:
+            length, found = _FRAME.unpack(file.read(_FRAME.size))
+            if length == 0 and found == 0 and not file.read().strip(b"\0"):
+                return
+            if length < 8 or length > _MOST_RECORD:
+                raise SnapshotError(str(path), "hold whole records", f"one of {length} bytes at byte {at}", _REMEDY)
+            if at + _FRAME.size + length > size:
+                return
+            payload = file.read(length)
+            if _hash(payload) != found:
+                raise SnapshotError(str(path), "hold whole records", f"a damaged one at byte {at}", _REMEDY)
+            yield at, payload
+            at += _FRAME.size + length
+
+
+_REMEDY = "Load it with salvage=True for the rows before."
+
+
+def _about(payload: bytes) -> dict[str, Any]:
+    try:
+        about = json.loads(payload[8 : 8 + _MOST_ABOUT])
+    except (ValueError, RecursionError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _check_about(path: Path, kind: int, payload: bytes, layout: Layout) -> None:
+    about = _about(payload) if kind == _ABOUT else {}
+    if about.get("format") != FORMAT:
+        raise SnapshotError(str(path), f"begin with the format {FORMAT!r}", "something else")
+    if about.get("version") != VERSION:
+        raise SnapshotError(
+            str(path), f"be of format version {VERSION}", str(about.get("version"))[:40], "Use a newer recollect."
+        )
+    if about.get("layout") != _layout_digest(layout):
+        raise SnapshotError(str(path), "log rows of the snapshot's layout", "another layout")
+
+
+def _follower(folder: Path, name: str, layout: Layout) -> str | None:
+    """The journal that goes on where another one stopped."""
+    for path in sorted(folder.glob("journal-*.log")):
+        try:
+            _, payload = next(_records(path))
+        except (StopIteration, SnapshotError):
+            continue
+        about = _about(payload)
+        if about.get("follows") == name and about.get("layout") == _layout_digest(layout):
+            return path.name
+    return None
+
+
+def _layout_digest(layout: Layout) -> str:
+    return digest(json.dumps(layout.plain(), sort_keys=True).encode())
+
+
+def _hash(payload: bytes) -> int:
+    hashed = _core.Hash()
+    hashed.update(payload)
+    return hashed.digest()
