@@ -46,6 +46,7 @@ class Anchors {
   void update() {
     if (version_ == timeline_.version()) return;
     version_ = timeline_.version();
+    ++changes_;
     width_ = count_ = 0;
     starts_.resize(lanes_.size());
     for (std::int64_t i = 0; i < timeline_.lanes(); ++i) {
@@ -68,9 +69,20 @@ class Anchors {
     lane.spare = std::max(lane.spare, std::min(4 * written + 64 + reach_.behind, timeline_.span() / 2));
     return true;
   }
+  // Nothing was torn: fewer rows need to be left alone, and in the end none.
   void relax() {
-    for (LaneAnchors& lane : lanes_) lane.spare -= (lane.spare + 63) / 64;
+    for (LaneAnchors& lane : lanes_) {
+      if (lane.spare == 0) continue;
+      lane.spare -= (lane.spare + 63) / 64;
+      if (lane.spare > 0) continue;
+      const std::int64_t dropped = lane.list.popped() + lane.list.size();
+      lane = LaneAnchors();
+      lane.list.restart(dropped);
+      version_ = ~std::uint64_t{0};
+    }
   }
+  // Changes whenever the anchors may have.
+  std::uint64_t version() const { return changes_; }
 
   // How many anchors there are.
   std::int64_t count() const { return count_; }
@@ -218,7 +230,7 @@ class Anchors {
   std::vector<LaneAnchors> lanes_;
   std::vector<std::int64_t> starts_;
   std::int64_t width_ = 0, count_ = 0;
-  std::uint64_t version_ = ~std::uint64_t{0};
+  std::uint64_t version_ = ~std::uint64_t{0}, changes_ = 0;
 };
 
 }  // namespace recollect

@@ -154,11 +154,11 @@ class ShuffledSampler final : public Sampler {
  public:
   std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double, Row* rows,
                     float* weights) override {
-    if (next_ >= order_.size() || version_ != anchors.timeline().version()) {
+    if (next_ >= order_.size() || version_ != anchors.version()) {
       order_ = all_anchors(anchors);
       shuffle(order_, order_.size(), random);
       next_ = 0;
-      version_ = anchors.timeline().version();
+      version_ = anchors.version();
     }
     const std::int64_t taken = std::min(n, static_cast<std::int64_t>(order_.size() - next_));
     std::copy_n(order_.begin() + static_cast<std::ptrdiff_t>(next_), taken, rows);
@@ -172,7 +172,7 @@ class ShuffledSampler final : public Sampler {
     next_ = 0;
   }
   SamplerState state(const Anchors& anchors) override {
-    if (version_ != anchors.timeline().version()) return {};
+    if (version_ != anchors.version()) return {};
     return {order_.data() + next_, (order_.size() - next_) * sizeof(Row), 0};
   }
   bool restore(const Anchors& anchors, const SamplerState& state) override {
@@ -183,7 +183,7 @@ class ShuffledSampler final : public Sampler {
       if (!anchors.contains(row)) return false;
     order_ = std::move(order);
     next_ = 0;
-    version_ = anchors.timeline().version();
+    version_ = anchors.version();
     return true;
   }
 
@@ -251,8 +251,8 @@ class PrioritizedSampler final : public Sampler {
 
   // Gives new anchors the largest priority so far and takes overwritten ones out.
   void follow(const Anchors& anchors) {
-    if (version_ == anchors.timeline().version()) return;
-    version_ = anchors.timeline().version();
+    if (version_ == anchors.version()) return;
+    version_ = anchors.version();
     const Timeline& timeline = anchors.timeline();
     leaves_.clear();
     values_.clear();
@@ -261,6 +261,10 @@ class PrioritizedSampler final : public Sampler {
       Range& range = ranges_[static_cast<std::size_t>(i)];
       const std::int64_t gone = std::min({lane.low, range.high, range.low + timeline.span()});
       for (std::int64_t serial = range.low; serial < gone; ++serial) put(timeline.slot(i, serial), 0.0);
+      if (lane.low < range.low)  // rows that were left alone for a while
+        anchors.each(i, lane.low, [&](const Row& row) {
+          if (row.serial < range.low && tree_.get(row.slot) == 0) put(row.slot, largest_);
+        });
       anchors.each(i, std::max(range.high, lane.low),
                    [&](const Row& row) { put(row.slot, largest_); });
       range = {lane.low, std::max(range.high, lane.high)};
@@ -297,7 +301,7 @@ class PrioritizedSampler final : public Sampler {
     for (std::int64_t lane = 0; lane < timeline.lanes(); ++lane)
       ranges_[static_cast<std::size_t>(lane)] = {anchors.lane(lane).low, anchors.lane(lane).high};
     largest_ = state.largest;
-    version_ = timeline.version();
+    version_ = anchors.version();
     return true;
   }
 

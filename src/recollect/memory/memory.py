@@ -17,7 +17,7 @@ from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
 from recollect.memory.snapshot import Subject, SystemDisk, codec_of, opened, save
 from recollect.memory.storage import Layout, Ram
-from recollect.memory.storage.ground import Ground, Storage
+from recollect.memory.storage.ground import Closed, Ground, Storage
 from recollect.memory.windows import Transition, Window, rows_read
 from recollect.memory.writing import write
 from recollect.schema import Schema
@@ -379,8 +379,8 @@ class Memory:
 
     def close(self) -> None:
         """Let go of ``Mapped`` or ``Shared`` storage now rather than when the memory is garbage."""
-        self._ground.close()
-        self._store = self._ground.store
+        if self._ground.close():
+            self._store = self._reader = Closed()  # type: ignore[assignment]
 
     def __enter__(self) -> Memory:
         return self
@@ -403,6 +403,13 @@ class Memory:
         return 0.0
 
     def _not_enough(self, size: int, available: int) -> NotEnoughRows:
+        if available < 0:
+            return NotEnoughRows(
+                "capacity",
+                "give lanes more rows than writers overwrite while a batch is read",
+                f"{self._span} rows a lane",
+                "Make the memory larger or the batch smaller.",
+            )
         if available == 0:
             return NotEnoughRows(
                 "memory",

@@ -108,8 +108,8 @@ class Ground(Protocol):
         """Put all rows on disk, if that is where they live."""
         ...
 
-    def close(self) -> None:
-        """Let go of the rows."""
+    def close(self) -> bool:
+        """Let go of the rows, if anything holds them; true if so."""
         ...
 
 
@@ -126,4 +126,16 @@ class Closed:
     """Stands in for the rows of a memory that was closed."""
 
     def __getattr__(self, name: str) -> Any:
-        raise StorageError("memory", "be open", "one that was closed", "Open its storage again.")
+        raise was_closed()
+
+
+def was_closed() -> StorageError:
+    """What a closed memory says."""
+    return StorageError("memory", "be open", "one that was closed", "Open its storage again.")
+
+
+def was_forked() -> StorageError:
+    """What a memory says in a child of the process that opened it."""
+    return StorageError(
+        "memory", "be opened in the process that writes", "one from before a fork", "Open it there again."
+    )

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, final
 
 from recollect.errors import OptionError, StorageError
-from recollect.memory.storage.ground import Closed, Layout
+from recollect.memory.storage.forks import tell_of_forks
+from recollect.memory.storage.ground import Closed, Layout, was_forked
 from recollect.memory.storage.header import SESSION_AT, read_header, rows_at, write_header
 
 try:
@@ -54,19 +55,30 @@ class _MappedGround:
         except BaseException:
             os.close(self._file)
             raise
-        self._finish = weakref.finalize(self, _finish, self.store, self._file, os.getpid())
+        self._finish = weakref.finalize(self, _finish, self.store, self._file)
+        self._forked = False
+        tell_of_forks(self)
 
-    def write_to(self, lanes: Any) -> None:
+    def write_to(self, lanes: Any) -> None:  # noqa: ARG002
         """The file is this process's."""
+        if self._forked:
+            raise was_forked()
+
+    def forked(self) -> None:
+        """Forget the parent's lock in a child, so that it ends with the parent."""
+        if self._finish.detach():
+            os.close(self._file)
+            self._forked = True
 
     def flush(self) -> None:
         """Put all rows on disk; returns once they are there."""
         self.store.flush()
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Put all rows on disk and close the file."""
         self._finish()
         self.store = Closed()  # type: ignore[assignment]
+        return True
 
     def _revive(self, path: Path) -> None:
         session = os.pread(self._file, _SESSION_BYTES, SESSION_AT)
@@ -93,10 +105,9 @@ def _mark(file: int, *, clean: bool) -> None:
     os.fsync(file)
 
 
-def _finish(store: Any, file: int, owner: int) -> None:
-    if os.getpid() == owner:
-        store.flush()
-        _mark(file, clean=True)
+def _finish(store: Any, file: int) -> None:
+    store.flush()
+    _mark(file, clean=True)
     os.close(file)
 
 

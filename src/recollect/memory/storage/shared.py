@@ -20,7 +20,8 @@ import numpy as np
 
 from recollect.errors import OptionError, StorageError
 from recollect.memory.checks import some_lanes
-from recollect.memory.storage.ground import Closed, Layout
+from recollect.memory.storage.forks import tell_of_forks
+from recollect.memory.storage.ground import Closed, Layout, was_closed, was_forked
 from recollect.memory.storage.header import is_finished, read_header, rows_at, write_header
 from recollect.memory.storage.mapped import reserve
 
@@ -76,14 +77,15 @@ class SharedGround:
         self._mutex = threading.Lock()
         self._writes: set[int] = set()
         self._all = False
+        self._forked = False
         try:
             self.layout = _settle(name, self._file, self._locks, layout)
             self.store = self.layout.map_store(self._file, _path(name), rows_at(self.layout), others=True)
         except BaseException:
             _let_go(name, self._file, self._locks)
             raise
-        self._finish = weakref.finalize(self, _end, name, self._file, self._locks, os.getpid())
-        _open_grounds.add(self)
+        self._finish = weakref.finalize(self, _let_go, name, self._file, self._locks)
+        tell_of_forks(self)
 
     def write_to(self, lanes: Any) -> None:
         """Become the one writer of lanes, from the first time on that they are written to."""
@@ -99,10 +101,10 @@ class SharedGround:
 
     def check_attached(self) -> None:
         """Refuse to write for a process that has no locks."""
+        if self._forked:
+            raise was_forked()
         if not self._finish.alive:
-            raise StorageError(
-                "memory", "be attached in the process that writes", "one from before a fork", "Attach it there by name."
-            )
+            raise was_closed()
 
     def _take(self, lane: int) -> None:
         self.check_attached()
@@ -120,10 +122,11 @@ class SharedGround:
     def flush(self) -> None:
         """There is no disk."""
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Stop using the segment; the last to do so removes it."""
         self._finish()
         self.store = Closed()  # type: ignore[assignment]
+        return True
 
     def forked(self) -> None:
         """Forget the parent's locks in a child, so that they end with the parent."""
@@ -131,16 +134,7 @@ class SharedGround:
             os.close(self._file)
             self._writes.clear()
             self._all = False
-
-
-_open_grounds: weakref.WeakSet[SharedGround] = weakref.WeakSet()
-if hasattr(os, "register_at_fork"):
-
-    def _after_fork() -> None:
-        for ground in list(_open_grounds):
-            ground.forked()
-
-    os.register_at_fork(after_in_child=_after_fork)
+            self._forked = True
 
 
 def _path(name: str) -> Path:
@@ -209,13 +203,6 @@ def _let_go(name: str, file: int, locks: _Locks) -> None:
     if locks.take(_USERS):  # nobody else uses it
         _unlink_same(_path(name), file)
     os.close(file)
-
-
-def _end(name: str, file: int, locks: _Locks, owner: int) -> None:
-    if os.getpid() == owner:
-        _let_go(name, file, locks)
-    else:
-        os.close(file)
 
 
 def _unlink_same(path: Path, file: int) -> None:

@@ -1,0 +1,268 @@
+"""Shared memory: several processes, one of them killed, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import checkable
+import recollect as rc
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    chosen = f"test-{uuid.uuid4().hex}"
+    yield chosen
+    Path(f"/dev/shm/recollect-{chosen}").unlink(missing_ok=True)
+
+
+def there(name: str) -> bool:
+    return Path(f"/dev/shm/recollect-{name}").exists()
+
+
+def run_actors(name: str, memory: rc.Memory, rows: int, sizes: tuple[int, ...]) -> int:
+    """Actors fill the lanes while this process samples; the last is killed half way and its lane taken over.
+
+    Returns how many batches were checked meanwhile.
+    """
+    actors = [checkable.start_actor(name, lane, 0, rows, size) for lane, size in enumerate(sizes)]
+    for actor in actors:
+        assert actor.stdout is not None
+        actor.stdout.readline()
+    victim = len(sizes) - 1
+    batches = 0
+    killed = False
+    while any(actor.poll() is None for actor in actors):
+        if memory.ready:
+            checkable.check(memory.sample(128))
+            batches += 1
+        if not killed and newest(memory, victim) > rows // 2:
+            actors[victim].send_signal(signal.SIGKILL)
+            actors[victim].communicate()
+            killed = True
+            assert len(memory) > 0
+            checkable.check(memory.sample(64))
+            first = newest(memory, victim) + 1
+            actors[victim] = checkable.start_actor(name, victim, first, rows - first, sizes[victim])
+    assert killed
+    assert all(actor.returncode == 0 for actor in actors)
+    for actor in actors:
+        actor.communicate()
+    return batches
+
+
+def newest(memory: rc.Memory, lane: int) -> int:
+    """The number of the newest row of a lane that is followed by another, or ends an episode."""
+    episodes = memory.episodes
+    ends = (episodes.start + episodes.length)[episodes.lane == lane]
+    for serial in range(int(ends.max(initial=0)), -1, -1):
+        if checkable.readable(memory, lane, serial):
+            return int(memory.read([lane], [serial]).number[0])
+    return -1
+
+
+@pytest.mark.parametrize("sampler", [rc.Uniform(), rc.Prioritized()])
+def test_actors_write_while_the_learner_samples(name: str, sampler: rc.Sampler) -> None:
+    """A ring that is overwritten again and again: no row is ever torn, and at the end none is missing."""
+    with rc.Memory(checkable.SCHEMA, 4 * 2000, 4, storage=rc.Shared(name), sampler=sampler, seed=0) as memory:
+        batches = run_actors(name, memory, 20_000, (1, 5, 400, 3))
+        assert batches > 10
+        assert checkable.check_all(memory, least=1800) == [19_998] * 4
+    assert not there(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capacity", [1_200_000, 40_000])
+def test_a_million_rows_from_four_actors(name: str, capacity: int) -> None:
+    """Either all rows are kept, and then all are there; or most are overwritten while the learner reads."""
+    with rc.Memory(checkable.SCHEMA, capacity, 4, storage=rc.Shared(name), seed=0) as memory:
+        batches = run_actors(name, memory, 250_000, (1, 7, 400, 3))
+        assert batches > 100
+        kept = 249_990 if capacity > 1_000_000 else capacity // 4 * 9 // 10
+        assert checkable.check_all(memory, least=kept) == [249_998] * 4
+    assert not there(name)
+
+
+def small(name: str, lanes: int | None = 2) -> rc.Memory:
+    schema = rc.Schema(obs=rc.Field((3,)), action=rc.Field((), "uint8"))
+    return rc.Memory(schema, 20 if lanes is None else 20 * lanes, lanes, storage=rc.Shared(name), seed=0)
+
+
+STEP = {"obs": np.zeros(3, np.float32), "action": 1, "reward": 0.0, "terminated": False, "truncated": False}
+
+
+def test_a_lane_has_one_writer(name: str) -> None:
+    with small(name) as memory, rc.Writer(name, 1) as writer:
+        with pytest.raises(rc.errors.StorageError) as caught:
+            rc.Writer(name, [0, 1])
+        assert str(caught.value) == (
+            f"lane 1 must have one writer, got another process or object that writes to it in {name!r}. "
+            "Take another lane, or end that writer first."
+        )
+        with pytest.raises(rc.errors.StorageError, match="lane 1 must have one writer"):
+            memory.append(**{key: np.stack([value, value]) for key, value in STEP.items()})
+        assert len(memory) == 0
+        memory.append(lanes=0, **STEP)
+        writer.append(**STEP)
+        assert len(memory) == 2
+        writer.close()
+        memory.append(lanes=1, **STEP)
+
+
+def test_a_lane_that_is_taken_over_goes_on_with_a_new_episode(name: str) -> None:
+    with small(name, None) as memory:
+        for count in (1, 3):
+            with rc.Writer(name) as writer:
+                for _ in range(count):
+                    writer.append(**STEP)
+        with rc.Writer(name) as writer:
+            writer.append(**STEP)
+            # One row alone says nothing of what followed it; of three, the last is what was seen after the second.
+            assert memory.episodes.length.tolist() == [2, 1]
+            assert memory.episodes.truncated.tolist() == [True, False]
+
+
+def test_writers_say_what_is_wrong(name: str) -> None:
+    with pytest.raises(rc.errors.StorageError) as missing:
+        rc.Writer(name, 0)
+    assert str(missing.value) == (
+        f"shared memory {name!r} must exist, got no such segment. Start the process that makes it first."
+    )
+    with pytest.raises(rc.errors.OptionError, match="name must be 1 to 100 letters"):
+        rc.Shared("../../etc/passwd")
+    with small(name) as memory:
+        with pytest.raises(rc.errors.OptionError, match="lanes must be distinct whole numbers from 0 to 1"):
+            rc.Writer(name, 5)
+        with rc.Writer(name, [1]) as writer:
+            with pytest.raises(rc.errors.OptionError, match=r"lanes must be among the writer's \(\[1\]\)"):
+                writer.append(lanes=0, **STEP)
+            with pytest.raises(rc.errors.StepError):
+                writer.append(obs=1)
+            assert repr(writer).startswith(f"Writer({name!r}, lanes [1], Schema(")
+        assert len(memory) == 0
+    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+        memory.append(lanes=0, **STEP)
+    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+        writer.append(**STEP)
+
+
+def test_the_last_user_removes_the_segment(name: str) -> None:
+    memory = small(name)
+    writer = rc.Writer(name, 0)
+    memory.close()
+    assert there(name)
+    writer.append(**STEP)
+    again = rc.Memory.open(rc.Shared(name))
+    assert len(again) == 1
+    writer.close()
+    assert there(name)
+    del again
+    assert not there(name)
+
+
+def test_another_layout_is_refused_while_the_segment_is_used(name: str) -> None:
+    with small(name), pytest.raises(rc.errors.StorageError) as caught:
+        rc.Memory(rc.Schema(obs=rc.Field((4,))), 40, 2, storage=rc.Shared(name))
+    assert str(caught.value) == (
+        f"shared memory {name!r} must have the same layout, got schema Schema(obs: float32[3], action: uint8, "
+        "reward: float32) instead of Schema(obs: float32[4], reward: float32). Choose another name, or end its users."
+    )
+
+
+CRASH = """
+import os, sys
+import recollect as rc
+schema = rc.Schema(obs=rc.Field((3,)), action=rc.Field((), "uint8"))
+memory = rc.Memory(schema, 40, 2, storage=rc.Shared(sys.argv[1]))
+for _ in range(4):
+    memory.append(lanes=0, obs=[1, 2, 3], action=1, reward=0.0, terminated=False, truncated=False)
+{}
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_killed_owner_leaves_its_rows(name: str) -> None:
+    subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
+    assert there(name)
+    with small(name) as memory:
+        assert len(memory) == 4
+        memory.append(lanes=0, **STEP)
+        assert memory.episodes.length.tolist() == [3, 1]
+    assert not there(name)
+
+
+def test_a_segment_that_nobody_uses_can_be_replaced_or_swept(name: str) -> None:
+    subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
+    with rc.Memory(rc.Schema(obs=rc.Field((4,))), 40, 2, storage=rc.Shared(name)) as memory:
+        assert len(memory) == 0
+    subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
+    used = f"{name}-used"
+    with small(used):
+        out = subprocess.run(
+            [sys.executable, "-m", "recollect.sweep"], check=True, capture_output=True, text=True
+        ).stdout
+        assert name in out
+        assert used not in out
+        assert there(used)
+    assert not there(name)
+
+
+def test_a_forked_child_does_not_keep_the_segment(name: str) -> None:
+    """Locks of the parent end with the parent, and a child that writes attaches itself."""
+    memory = small(name)
+    memory.append(lanes=0, **STEP)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        answer = b"wrote"
+        try:
+            memory.append(lanes=0, **STEP)
+        except rc.errors.StorageError as error:
+            answer = str(error).encode()
+        os.write(write, answer)
+        os.close(write)
+        time.sleep(30)
+        os._exit(0)
+    os.close(write)
+    answer = os.read(read, 1000).decode()
+    os.close(read)
+    try:
+        assert answer == (
+            "memory must be opened in the process that writes, got one from before a fork. Open it there again."
+        )
+        with pytest.raises(rc.errors.StorageError):
+            rc.Writer(name, 0)
+        memory.close()
+        assert not there(name)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_too_little_room_is_an_error_at_once(name: str) -> None:
+    with pytest.raises(rc.errors.StorageError, match=r"must fit in /dev/shm .* Use less capacity"):
+        rc.Memory(rc.Schema(obs=rc.Field((1 << 20,))), 1 << 20, storage=rc.Shared(name))
+    assert not there(name)
+
+
+def test_threads_of_the_owner_do_not_mind_each_other(name: str) -> None:
+    """Sampling catches up with other processes under a lock of its own."""
+    with small(name) as memory, rc.Writer(name, 1) as writer:
+        for _ in range(2):
+            memory.append(lanes=0, **STEP)
+        with memory.prefetch(8, ahead=2) as batches:
+            for _ in range(200):
+                writer.append(**STEP)
+                memory.append(lanes=0, **STEP)
+                assert next(batches).obs.shape == (8, 3)
