@@ -63,12 +63,14 @@ def run_actors(name: str, memory: rc.Memory, rows: int, sizes: tuple[int, ...]) 
 
 
 def newest(memory: rc.Memory, lane: int) -> int:
-    """The number of the newest row of a lane that is followed by another, or ends an episode."""
+    """The number of the newest row of a lane that can be read, while others are appended."""
     episodes = memory.episodes
     ends = (episodes.start + episodes.length)[episodes.lane == lane]
     for serial in range(int(ends.max(initial=0)), -1, -1):
-        if checkable.readable(memory, lane, serial):
+        try:
             return int(memory.read([lane], [serial]).number[0])
+        except rc.errors.StaleRows:
+            continue
     return -1
 
 
@@ -78,7 +80,9 @@ def test_actors_write_while_the_learner_samples(name: str, sampler: rc.Sampler) 
     with rc.Memory(checkable.SCHEMA, 4 * 2000, 4, storage=rc.Shared(name), sampler=sampler, seed=0) as memory:
         batches = run_actors(name, memory, 20_000, (1, 5, 400, 3))
         assert batches > 10
-        assert checkable.check_all(memory, least=1800) == [19_998] * 4
+        for numbers in checkable.check_lanes(memory, cuts=1):
+            assert numbers[-1] == 19_998
+            assert len(numbers) > 1800
     assert not there(name)
 
 
@@ -89,8 +93,9 @@ def test_a_million_rows_from_four_actors(name: str, capacity: int) -> None:
     with rc.Memory(checkable.SCHEMA, capacity, 4, storage=rc.Shared(name), seed=0) as memory:
         batches = run_actors(name, memory, 250_000, (1, 7, 400, 3))
         assert batches > 100
-        kept = 249_990 if capacity > 1_000_000 else capacity // 4 * 9 // 10
-        assert checkable.check_all(memory, least=kept) == [249_998] * 4
+        for numbers in checkable.check_lanes(memory, cuts=1):
+            assert numbers[-1] == 249_998
+            assert len(numbers) > capacity // 4 * 9 // 10 or numbers[0] == 0
     assert not there(name)
 
 

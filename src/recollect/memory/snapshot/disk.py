@@ -28,7 +28,7 @@ class Disk(Protocol):
         ...
 
     def sync(self, file: int) -> None:
-        """Put the file on disk and close it."""
+        """Put the file on disk."""
         ...
 
     def rename(self, old: Path, new: Path) -> None:
@@ -59,11 +59,8 @@ class SystemDisk:
             view = view[os.write(file, view) :]
 
     def sync(self, file: int) -> None:
-        """Put the file on disk and close it."""
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+        """Put the file on disk."""
+        os.fsync(file)
 
     def rename(self, old: Path, new: Path) -> None:
         """Give a file another name in the same folder, in place of what had it."""

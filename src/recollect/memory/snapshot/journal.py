@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,13 +31,19 @@ _MOST_RECORD = 1 << 40
 _ABOUT, _ROWS, _CUT, _CLEAR = range(4)
 
 
-def begin_journal(disk: Disk, path: Path, layout: Layout, follows: str | None) -> int:
+def begin_journal(disk: Disk, path: Path, layout: Layout, follows: str | None, *, synced: bool) -> int:
     """A new journal, open at its end. It goes on where another one stopped, if that was one."""
-    about = {"format": FORMAT, "version": VERSION, "layout": _layout_digest(layout), "follows": follows}
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "layout": _layout_digest(layout),
+        "follows": follows,
+        "synced": synced,
+    }
     payload = struct.pack("<q", _ABOUT) + json.dumps(about).encode()
     file = disk.create(path)
     disk.write(file, _FRAME.pack(len(payload), _hash(payload)) + payload)
-    os.fsync(file)
+    disk.sync(file)
     disk.sync_folder(path.parent)
     return file
 
@@ -61,17 +68,20 @@ def replay(folder: Path, first: str, layout: Layout, store: _core.Store, *, salv
 
 def _replay_one(path: Path, layout: Layout, store: _core.Store, *, salvage: bool) -> bool:
     """True if all of it was replayed."""
+    synced = True
     try:
         for at, payload in _records(path):
             (kind,) = struct.unpack_from("<q", payload)
             if at == 0:
-                _check_about(path, kind, payload, layout)
+                synced = _check_about(path, kind, payload, layout)
             elif not _apply(kind, payload, layout, store):
                 rule = "go on where the rows before it end"
                 raise SnapshotError(str(path), rule, f"another record at byte {at}", "Load it with salvage=True.")
-    except SnapshotError:
-        if not salvage:
+    except SnapshotError as error:
+        if synced and not salvage:
             raise
+        # Without syncing, a crash of the machine leaves the end in any state.
+        warnings.warn(f"The journal is used up to the damage: {error}", RuntimeWarning, stacklevel=6)
         return False
     return True
 
@@ -139,7 +149,8 @@ def _about(payload: bytes) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def _check_about(path: Path, kind: int, payload: bytes, layout: Layout) -> None:
+def _check_about(path: Path, kind: int, payload: bytes, layout: Layout) -> bool:
+    """True if it was put on disk at every step."""
     about = _about(payload) if kind == _ABOUT else {}
     if about.get("format") != FORMAT:
         raise SnapshotError(str(path), f"begin with the format {FORMAT!r}", "something else")
@@ -149,6 +160,7 @@ def _check_about(path: Path, kind: int, payload: bytes, layout: Layout) -> None:
         )
     if about.get("layout") != _layout_digest(layout):
         raise SnapshotError(str(path), "log rows of the snapshot's layout", "another layout")
+    return about.get("synced") is not False
 
 
 def _follower(folder: Path, name: str, layout: Layout) -> str | None:

@@ -19,7 +19,7 @@ from recollect.memory.snapshot.disk import locked
 from recollect.memory.snapshot.journal import replay
 from recollect.memory.snapshot.manifest import MANIFEST, FileNote, Segment, digest, read_manifest
 from recollect.memory.snapshot.parts import STATE_HEADER, sampler_from_plain, state_tensors, window_from_plain
-from recollect.memory.snapshot.save import Subject
+from recollect.memory.snapshot.save import SEGMENT_ROWS, Subject
 from recollect.memory.snapshot.tensors import FormatError, Tensor, read_tensors
 from recollect.memory.storage import Layout
 from recollect.memory.windows import Window
@@ -50,11 +50,25 @@ class Opened:
         for name, part in (("sampler", self._sampler), ("window", self._window)):
             if part is None:
                 raise OptionError(name, "be given", "one that a file cannot hold", "Pass it to load.")
+        self._check_sizes()
         # One that a file could not hold is taken for the one that is given.
         self._same = self._stack == self._manifest.stack and all(
             was is None or now is None or was.spec() == now.spec()
             for was, now in ((saved[0], self._sampler), (saved[1], self._window))
         )
+
+    def _check_sizes(self) -> None:
+        """Refuse what would need more memory than the files account for."""
+        manifest = self._manifest
+        if self._sampler is not None and self._sampler.spec()[0] == "prioritized" and manifest.state is not None:
+            wanted = STATE_HEADER + 8 * manifest.layout.lanes * manifest.layout.span
+            path = self._folder / manifest.state.file
+            if manifest.state.bytes != wanted or not path.is_file() or path.stat().st_size != wanted:
+                raise SnapshotError(str(path), f"be {wanted} bytes long", "another size", _DAMAGED)
+        for segment in manifest.segments:
+            if segment.rows > 4 * SEGMENT_ROWS:
+                path = self._folder / segment.note.file
+                raise SnapshotError(str(path), f"hold at most {4 * SEGMENT_ROWS} rows", segment.rows, _DAMAGED)
 
     @property
     def options(self) -> dict[str, Any]:

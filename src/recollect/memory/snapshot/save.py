@@ -205,7 +205,8 @@ class _Save:
             return None, -1
         name = f"journal-{secrets.token_hex(8)}.log"
         subject = self._subject
-        return name, begin_journal(self._disk, self._folder / name, subject.layout, subject.journal)
+        path, synced = self._folder / name, self._journal == "synced"
+        return name, begin_journal(self._disk, path, subject.layout, subject.journal, synced=synced)
 
     def _segment_rows(self) -> int:
         row = self._subject.layout.schema.row_nbytes + 1
@@ -219,9 +220,9 @@ class _Save:
 
     def _rename(self, file: int, name: str) -> None:
         """Make a file safe, then give it its name."""
-        path = self._open[file]
         self._disk.sync(file)
-        del self._open[file]
+        path = self._open.pop(file)
+        os.close(file)
         self._disk.rename(path, self._folder / name)
 
     def _finish_state(self, file: int, count: int) -> FileNote | None:

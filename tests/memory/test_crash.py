@@ -1,0 +1,264 @@
+"""Crashes at every moment: of the process, by SIGKILL, and of the machine, by a disk that forgets what was not synced."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkable
+import recollect as rc
+from disks import CrashDisk
+from recollect.memory.snapshot import codec_of, save
+
+
+def fill(memory: rc.Memory, first: int, count: int) -> None:
+    for lane in range(memory.lanes):
+        memory.extend(lanes=lane, **checkable.block(lane, first, count))
+
+
+def new_memory(span: int, sampler: rc.Sampler | None = None, **options: Any) -> rc.Memory:
+    return rc.Memory(checkable.SCHEMA, 2 * span, 2, sampler=sampler or rc.Prioritized(), seed=0, **options)
+
+
+def fingerprint(memory: rc.Memory) -> list[Any]:
+    """What tells one state of a memory from another, without changing it."""
+    state = memory.random_state
+    batch = memory.sample(8)
+    memory.random_state = state
+    return [len(memory), state, batch.number.tolist(), batch.weights.tolist(), memory.episodes.start.tolist()]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("journal", [None, "written"])
+def test_every_step_of_a_save_may_be_the_last(tmp_path: Path, seed: int, journal: str | None) -> None:
+    """Whatever of a save had reached the disk, the last acknowledged snapshot loads, or the one being made."""
+    source = random.Random(seed)
+    folder, image = tmp_path / "saved", tmp_path / "image"
+    folder.mkdir()
+    memory = new_memory(700)
+    allowed: list[list[Any]] = []
+    safe: list[int] = []
+    tried = 0
+
+    def crash() -> None:
+        nonlocal tried
+        if not allowed:
+            return
+        for files in disk.crashes(source, 3):
+            shutil.rmtree(image, ignore_errors=True)
+            image.mkdir()
+            for name, data in files.items():
+                (image / name).write_bytes(data)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore" if journal else "error")  # a journal may end in the middle of a record
+                memory = rc.Memory.load(image)
+            if journal is None:
+                assert fingerprint(memory) in allowed
+            else:
+                assert all(now >= then for now, then in zip(checkable.newest(memory), safe, strict=True))
+            tried += 1
+
+    disk = CrashDisk(folder, crash)
+    number = 0
+    for _ in range(5):
+        count = source.choice([5, 150, 400, 700])
+        fill(memory, number, count)
+        number += count
+        memory.reweigh(memory.sample(16), np.arange(16.0))
+        if source.random() < 0.5:
+            memory.cut(0)
+        now = fingerprint(memory)
+        allowed = [*allowed[-1:], now] if allowed else []
+        save(memory._subject, folder, disk, codec_of(None), journal)
+        allowed = [now]
+        safe = checkable.newest(memory)
+    crash()
+    assert tried > 100
+
+
+class Refusing:
+    """A disk whose n-th call fails."""
+
+    def __init__(self, real: Any, at: int) -> None:
+        self.real, self.left = real, at
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                raise OSError(28, "No space left on device")
+            return getattr(self.real, name)(*args)
+
+        return call
+
+
+@pytest.mark.parametrize("journal", [None, "written"])
+def test_a_disk_that_fails_at_any_call_costs_nothing(tmp_path: Path, journal: str | None) -> None:
+    """The error reaches the caller, the last snapshot stays, the memory goes on, and the next save works."""
+    folder = tmp_path / "saved"
+    memory = new_memory(500)
+    fill(memory, 0, 300)
+    memory.save(folder, journal=journal)
+    number, failed = 300, 0
+    for at in range(1, 200):
+        before = fingerprint(rc.Memory.load(folder))
+        fill(memory, number, 40)
+        number += 40
+        real = CrashDisk(folder)
+        real.adopt()
+        disk = Refusing(real, at)
+        try:
+            save(memory._subject, folder, disk, codec_of(None), journal)  # type: ignore[arg-type]
+        except OSError:
+            failed += 1
+            if journal is None:
+                assert fingerprint(rc.Memory.load(folder)) in (before, fingerprint(memory))
+            else:
+                checkable.check_lanes(rc.Memory.load(folder))
+            continue
+        break
+    assert failed > 10
+    assert fingerprint(rc.Memory.load(folder)) == fingerprint(memory)
+    kept = {path.name for path in folder.iterdir()}
+    memory.save(folder, journal=journal)
+    assert not any(name.startswith("tmp-") for name in kept | {path.name for path in folder.iterdir()})
+
+
+def in_child(work: Callable[[Callable[[int], None]], None], seconds: float) -> int:
+    """Runs work(tell) in a forked child that is killed after some time; returns the last number that it told."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            work(lambda number: os.write(write, number.to_bytes(8, "little")) and None)
+        finally:
+            os._exit(1)
+    os.close(write)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    told = b""
+    while data := os.read(read, 1 << 16):
+        told += data
+    os.close(read)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), "the child ended by itself"
+    whole = len(told) // 8 * 8
+    return int.from_bytes(told[whole - 8 : whole], "little") if whole else -1
+
+
+def kills(count: int, longest: float) -> list[float]:
+    """Moments to kill at, spread evenly in a random order."""
+    source = random.Random(count)
+    moments = [(k + 1) * longest / count for k in range(count)]
+    source.shuffle(moments)
+    return moments
+
+
+ROUNDS = pytest.mark.parametrize("rounds", [12, pytest.param(100, marks=pytest.mark.slow)])
+
+
+@ROUNDS
+def test_killed_while_saving(tmp_path: Path, rounds: int) -> None:
+    """First saves, saves on top of others and appends in between: no acknowledged snapshot is ever missing."""
+    folder = tmp_path / "saved"
+    acknowledged = -1
+    for seconds in kills(rounds, 0.25):
+        known = 0 if acknowledged < 0 else acknowledged
+
+        def work(tell: Callable[[int], None], first: int = known) -> None:
+            if first:
+                memory = rc.Memory.load(folder)
+                memory.cut()
+                number = min(checkable.newest(memory)) + 1
+            else:
+                memory, number = new_memory(6000), 0
+            while True:
+                for lane in range(2):
+                    memory.extend(lanes=lane, **checkable.block(lane, number, 1500))
+                number += 1500
+                memory.save(folder)
+                tell(number)
+
+        told = in_child(work, seconds)
+        acknowledged = max(acknowledged, told)
+        if acknowledged > 0:
+            memory = rc.Memory.load(folder)
+            assert min(checkable.newest(memory)) >= acknowledged - 3
+            for _ in range(3):
+                checkable.check(memory.sample(64))
+    assert acknowledged > 0
+
+
+@ROUNDS
+def test_killed_while_appending_to_a_file(tmp_path: Path, rounds: int) -> None:
+    """Every step that append returned from is in the mapped file."""
+    path = tmp_path / "rows"
+    number, acknowledged = 0, 0
+    for seconds in kills(rounds, 0.12):
+
+        def work(tell: Callable[[int], None], first: int = number) -> None:
+            memory = new_memory(900, storage=rc.Mapped(path))
+            at = first
+            while True:
+                count = 1 + at % 90
+                for lane in range(2):
+                    memory.extend(lanes=lane, **checkable.block(lane, at, count))
+                at += count
+                tell(at)
+
+        told = in_child(work, seconds)
+        if not path.exists() or path.stat().st_size == 0:
+            continue
+        with new_memory(900, storage=rc.Mapped(path)) as memory:
+            newest = min(checkable.newest(memory))
+            acknowledged = max(acknowledged, told)
+            assert newest >= acknowledged - 3
+            if len(memory):
+                checkable.check_lanes(memory)
+        number = max(newest, number, acknowledged) + 100
+    assert number > 1000
+
+
+@ROUNDS
+def test_killed_while_logging(tmp_path: Path, rounds: int) -> None:
+    """Every step that append returned from is in the snapshot or its journals."""
+    folder = tmp_path / "saved"
+    number, acknowledged = 0, 0
+    for seconds in kills(rounds, 0.2):
+
+        def work(tell: Callable[[int], None], first: int = number) -> None:
+            memory = rc.Memory.load(folder) if (folder / "manifest.json").exists() else new_memory(900)
+            memory.cut()
+            memory.save(folder, journal="written")
+            at = first
+            while True:
+                for _ in range(20):
+                    count = 1 + at % 60
+                    for lane in range(2):
+                        memory.extend(lanes=lane, **checkable.block(lane, at, count))
+                    at += count
+                    tell(at)
+                memory.save(folder, journal="written")
+
+        told = in_child(work, seconds)
+        if not (folder / "manifest.json").exists():
+            continue
+        memory = rc.Memory.load(folder)
+        newest = min(checkable.newest(memory))
+        acknowledged = max(acknowledged, told)
+        assert newest >= acknowledged - 3
+        if len(memory):
+            checkable.check_lanes(memory)
+        number = max(newest, number, acknowledged) + 100
+    assert number > 1000
