@@ -107,7 +107,10 @@ class CrashDisk:
 
 def torn(safe: bytes, full: bytes, random_source: random.Random) -> list[bytes]:
     """What may be on disk of a file that was changed since it was last safe."""
-    least = len(os.path.commonprefix([safe, full]))  # bytes that were safe and have not changed stay
+    # Bytes that were safe and have not changed stay.
+    least = next(
+        (i for i, pair in enumerate(zip(safe, full, strict=False)) if pair[0] != pair[1]), min(len(safe), len(full))
+    )
     at = random_source.randint(least, len(full))
     rest = len(full) - at
     return [safe, full[:at], full[:at] + bytes(rest), full[:at] + random_source.randbytes(rest)]

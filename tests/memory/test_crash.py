@@ -1,4 +1,4 @@
-"""Crashes at every moment: of the process, by SIGKILL, and of the machine, by a disk that forgets what was not synced."""
+"""Crashes at any moment: of the process, by SIGKILL, and of the machine, by a disk that forgets what was not synced."""
 
 from __future__ import annotations
 

@@ -74,7 +74,14 @@ class Layout:
         if not isinstance(data, dict) or set(data) < {"schema", "lanes", "span", "bare"}:
             raise ValueError("no layout")
         lanes, span, bare = data["lanes"], data["span"], data["bare"]
-        if type(lanes) is not int or type(span) is not int or type(bare) is not bool or lanes < 1 or span < 2:
+        if (
+            type(lanes) is not int
+            or type(span) is not int
+            or type(bare) is not bool
+            or lanes < 1
+            or span < 2
+            or (bare and lanes > 1)
+        ):
             raise ValueError("no layout")
         return cls(from_plain(data["schema"]), lanes, span, bare)
 

@@ -1,0 +1,248 @@
+"""Memory-mapped files: opened again, after crashes of the program and of the machine, and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkable
+import recollect as rc
+from test_crash import fill, new_memory
+
+PAGE = 4096
+SESSION = 4096
+
+
+def other_boot(data: bytearray) -> None:
+    """Make a file look as if the machine had been started anew since."""
+    session = json.dumps({"clean": False, "boot": "another"}).encode()
+    data[SESSION : SESSION + 512] = session.ljust(512, b"\0")
+
+
+def test_rows_are_there_again(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "rows"
+    with new_memory(500, storage=rc.Mapped(path)) as memory:
+        fill(memory, 0, 700)
+        before = checkable.check_lanes(memory, cuts=0)
+    with rc.Memory.open(rc.Mapped(path), sampler=rc.Prioritized(), seed=0) as memory:
+        assert checkable.check_lanes(memory, cuts=0) == before
+        memory.sample(16)
+        fill(memory, 700, 100)
+    with new_memory(500, storage=rc.Mapped(path)) as memory:
+        assert checkable.newest(memory) == [798, 798]
+
+
+def test_open_episodes_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    with new_memory(100, storage=rc.Mapped(path)) as memory:
+        fill(memory, 0, 10)
+    with new_memory(100, storage=rc.Mapped(path)) as memory:
+        assert memory.episodes.truncated.tolist() == [True, True]
+        assert memory.episodes.length.tolist() == [9, 9]
+
+
+def test_a_memory_that_is_not_closed_is_finished_all_the_same(tmp_path: Path) -> None:
+    """By the garbage collector, and by the end of the program."""
+    path = tmp_path / "rows"
+    memory = new_memory(100, storage=rc.Mapped(path))
+    fill(memory, 0, 10)
+    del memory
+    assert b'"clean": true' in path.read_bytes()[SESSION : SESSION + 512]
+    code = f"import recollect as rc; memory = rc.Memory.open(rc.Mapped({str(path)!r})); memory.cut()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert b'"clean": true' in path.read_bytes()[SESSION : SESSION + 512]
+
+
+def test_more_than_is_touched_takes_no_ram(tmp_path: Path) -> None:
+    """64 GiB of address space cannot be had in RAM here; 2 GiB of file cost only what is written."""
+    code = (
+        "import resource, sys, numpy as np, recollect as rc\n"
+        "schema = rc.Schema(obs=rc.Field((84, 84), 'uint8'), action=rc.Field((), 'uint8'))\n"
+        "memory = rc.Memory(schema, 300_000, storage=rc.Mapped(sys.argv[1]), seed=0)\n"
+        "memory.extend(obs=np.ones((100, 84, 84), np.uint8), action=np.zeros(100, np.uint8),\n"
+        "  reward=np.zeros(100), terminated=np.zeros(100, bool), truncated=np.zeros(100, bool))\n"
+        "assert memory.sample(8).obs.all()\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "rows")], check=True, capture_output=True, text=True
+    )
+    assert int(out.stdout) < 300
+
+
+class Pages:
+    """A file whose pages reach the disk when they are synced, or at any other time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.versions: list[bytes] = []  # since the last flush
+
+    def flushed(self) -> None:
+        self.versions = [self.path.read_bytes()]
+
+    def changed(self) -> None:
+        self.versions.append(self.path.read_bytes())
+
+    def after_power_cut(self, source: random.Random, always: range) -> bytearray:
+        """Every page as it was at some time since the last flush; those in `always` as they are."""
+        data = bytearray(self.versions[-1])
+        for at in range(0, len(data), PAGE):
+            if at not in always:
+                data[at : at + PAGE] = source.choice(self.versions)[at : at + PAGE]
+        other_boot(data)
+        return data
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 60))])
+def test_a_power_cut_leaves_what_was_flushed(tmp_path: Path, seed: int) -> None:
+    """Pages newer than the last flush are mixed with those it wrote: no wrong row, and none lost but as promised."""
+    source = random.Random(seed)
+    span = 400
+    path, image = tmp_path / "rows", tmp_path / "image"
+    memory = new_memory(span, rc.Uniform(), storage=rc.Mapped(path))
+    pages = Pages(path)
+    fill(memory, 0, 30)
+    memory.flush()
+    pages.flushed()
+    flushed, number = 30, 30
+    size = path.stat().st_size
+    records = range(size - 2 * (1 << 16), size, PAGE)  # the core syncs them itself, when they change
+    for _ in range(12):
+        for _ in range(source.randrange(4)):
+            count = source.choice([1, 7, 40, 120])
+            fill(memory, number, count)
+            number += count
+            if source.random() < 0.3:
+                memory.cut(source.choice([0, 1, None]))
+            pages.changed()
+        for _ in range(4):
+            image.write_bytes(pages.after_power_cut(source, records))
+            with rc.Memory.open(rc.Mapped(image)) as left:
+                lanes = checkable.check_lanes(left)
+                for numbers in lanes:
+                    # What was flushed, less what was overwritten since or may have been: closing rows count too.
+                    least = min(flushed, span * 9 // 10) - (number - flushed) * 38 // 37 - span // 16 - 12
+                    if least > 0:
+                        assert len(numbers) >= least * 36 // 37 - 3
+                        assert numbers[-1] >= flushed - 4
+            image.unlink()
+        if source.random() < 0.6:
+            memory.flush()
+            pages.flushed()
+            flushed = number
+    memory.close()
+
+
+def test_a_half_written_step_does_not_count(tmp_path: Path) -> None:
+    """A writer died between claiming rows and publishing them: what it was overwriting is gone, the rest is not."""
+    path = tmp_path / "rows"
+    with new_memory(50, rc.Uniform(), storage=rc.Mapped(path)) as memory:
+        fill(memory, 0, 60)
+        before = checkable.check_lanes(memory)
+        data = bytearray(path.read_bytes())
+    # Lane states lie before the two records, in a page of their own: head, claim, floor, revision.
+    at = len(data) - 2 * (1 << 16) - PAGE
+    head, claim = np.frombuffer(data, np.int64, 2, at)
+    assert head == claim
+    data[at + 8 : at + 16] = int(head + 5).to_bytes(8, "little")
+    data[SESSION : SESSION + 512] = data[SESSION : SESSION + 512].replace(b"true", b"false")
+    path.write_bytes(data)
+    with rc.Memory.open(rc.Mapped(path)) as memory:
+        after = checkable.check_lanes(memory)
+    assert after[1][-1] == before[1][-1]
+    assert after[0] == before[0][-len(after[0]) :]
+    assert len(before[0]) - 6 <= len(after[0]) <= len(before[0]) - 4
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    missing = tmp_path / "missing"
+    with pytest.raises(rc.errors.StorageError) as none:
+        rc.Memory.open(rc.Mapped(missing))
+    assert str(none.value) == f"{missing} must exist, got no such file. Make a new memory with Memory(schema, ...)."
+    memory = new_memory(100, storage=rc.Mapped(path))
+    with pytest.raises(rc.errors.StorageError) as twice:
+        new_memory(100, storage=rc.Mapped(path))
+    assert str(twice.value) == (
+        f"{path} must be open once, got a file that is open already. Close it there, or use Shared for many processes."
+    )
+    memory.close()
+    with pytest.raises(rc.errors.StorageError) as layout:
+        new_memory(200, storage=rc.Mapped(path))
+    assert str(layout.value) == (
+        f"{path} must hold rows of the same layout, got rows of a lane 100 instead of 200. "
+        "Use Memory.open for the rows that are there, or another path."
+    )
+    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+        memory.sample(3)
+    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+        fill(memory, 0, 1)
+    memory.close()
+    data = bytearray(path.read_bytes())
+    for change, message in {
+        (0, b"X"): "must be a file of rows made by recollect, got another kind of file. Choose another path.",
+        (16, b"\2"): "must be of format version 1, got 2. Use the recollect that wrote it, or a newer one.",
+        (8200, b"?"): "must have a whole header, got a damaged one. Restore the file from a copy.",
+    }.items():
+        other = tmp_path / "other"
+        other.write_bytes(data[: change[0]] + change[1] + data[change[0] + 1 :])
+        with pytest.raises(rc.errors.StorageError) as caught:
+            rc.Memory.open(rc.Mapped(other))
+        assert str(caught.value) == f"{other} {message}"
+    other.write_bytes(data[:-PAGE])
+    with pytest.raises(rc.errors.StorageError) as short:
+        rc.Memory.open(rc.Mapped(other))
+    assert str(short.value) == (
+        f"{other} must be {len(data)} bytes long, got {len(data) - PAGE}. It was cut off: restore it from a copy."
+    )
+    with pytest.raises(rc.errors.StorageError, match="must be a file that can be written, got Is a directory"):
+        new_memory(100, storage=rc.Mapped(tmp_path))
+    with pytest.raises(rc.errors.StorageError, match=r"must have room for .* GiB"):
+        rc.Memory(rc.Schema(obs=rc.Field((1 << 20,))), 1 << 20, storage=rc.Mapped(tmp_path / "large"))
+    with pytest.raises(rc.errors.OptionError, match="storage must hold rows already, got Ram"):
+        rc.Memory.open(rc.Ram())
+    with pytest.raises(rc.errors.OptionError, match="storage must be a Storage, got <class"):
+        rc.Memory(checkable.SCHEMA, 100, storage=rc.Ram)  # type: ignore[arg-type]
+
+
+def test_a_file_whose_making_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    for content in (b"", bytes(100), bytes(1 << 20)):
+        path.write_bytes(content)
+        with new_memory(100, storage=rc.Mapped(path)) as memory:
+            assert len(memory) == 0
+            fill(memory, 0, 10)
+        path.unlink()
+
+
+def test_a_forked_child_may_not_write(tmp_path: Path) -> None:
+    memory = new_memory(100, storage=rc.Mapped(tmp_path / "rows"))
+    child = os.fork()
+    if child == 0:
+        try:
+            fill(memory, 0, 1)
+        except rc.errors.StorageError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    memory.close()
+
+
+def any_step() -> dict[str, Any]:
+    return {key: value[0] for key, value in checkable.block(0, 0, 1).items()}
+
+
+def test_flush_and_close_cost_nothing_in_ram() -> None:
+    with rc.Memory(checkable.SCHEMA, 100, seed=0) as memory:
+        memory.append(**any_step())
+        memory.flush()
+        memory.close()
+        assert len(memory) == 1

@@ -1,0 +1,429 @@
+"""Snapshots: what they hold, what they cost, and what they say when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkable
+import recollect as rc
+from test_crash import fill, fingerprint, new_memory
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def same_batches(one: rc.Memory, two: rc.Memory, size: int = 16, count: int = 5) -> None:
+    for _ in range(count):
+        a, b = one.sample(size), two.sample(size)
+        assert list(a) == list(b)
+        for key in a:
+            np.testing.assert_array_equal(a[key], b[key], err_msg=key)
+
+
+def row_files(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in folder.glob("rows-*")}
+
+
+@pytest.mark.parametrize("compress", [None, "zstd"])
+def test_a_loaded_memory_draws_the_same_batches(tmp_path: Path, compress: str | None) -> None:
+    memory = new_memory(3000, rc.Prioritized(beta=rc.Linear(0.4, 1.0, 100)))
+    fill(memory, 0, 4000)
+    memory.reweigh(memory.sample(64), np.linspace(0, 9, 64))
+    memory.save(tmp_path / "saved", compress=compress)
+    loaded = rc.Memory.load(tmp_path / "saved")
+    assert loaded.sampler == memory.sampler
+    same_batches(memory, loaded)
+    for each in (memory, loaded):
+        fill(each, 4000, 100)
+        each.reweigh(each.sample(8), np.arange(8.0))
+    same_batches(memory, loaded)
+
+
+def test_a_running_epoch_goes_on(tmp_path: Path) -> None:
+    memory = new_memory(300, rc.Shuffled())
+    fill(memory, 0, 200)
+    batch = memory.sample(100)
+    seen = set(zip(batch.lanes, batch.serials, strict=True))
+    memory.save(tmp_path / "saved")
+    loaded = rc.Memory.load(tmp_path / "saved")
+    while len(seen) < loaded.ready:
+        batch = loaded.sample(50)
+        rows = set(zip(batch.lanes, batch.serials, strict=True))
+        assert not rows & seen
+        seen |= rows
+
+
+def test_saving_again_writes_what_is_new(tmp_path: Path) -> None:
+    """A tenth of the rows is new: about a tenth of the bytes is written, and old files go with the rows in them."""
+    folder = tmp_path / "saved"
+    schema = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
+    memory = rc.Memory(schema, 400_000, 4, seed=0)
+
+    def steps(time: int) -> dict[str, Any]:
+        return {
+            "obs": np.random.default_rng(time).standard_normal((time, 4, 17), np.float32),
+            "action": np.zeros((time, 4, 6), np.float32),
+            "reward": np.zeros((time, 4), np.float32),
+            "terminated": np.zeros((time, 4), bool),
+            "truncated": np.zeros((time, 4), bool),
+        }
+
+    memory.extend(**steps(100_000))
+    memory.save(folder)
+    first = row_files(folder)
+    memory.extend(**steps(10_000))
+    memory.save(folder)
+    second = row_files(folder)
+    new = sum(size for name, size in second.items() if name not in first)
+    assert 0.1 <= new / sum(first.values()) < 0.15
+    assert sum(second.values()) < 1.1 * sum(first.values())
+    memory.save(folder)
+    third = row_files(folder)
+    assert sum(size for name, size in third.items() if name not in second) < 0.05 * sum(first.values())
+    same_batches(memory, rc.Memory.load(folder))
+
+
+def test_many_small_saves_do_not_leave_many_files(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    memory = new_memory(20_000, rc.Uniform())
+    for first in range(0, 30_000, 500):
+        fill(memory, first, 500)
+        memory.save(folder)
+    assert len(row_files(folder)) <= 12
+    assert sum(row_files(folder).values()) < 1.7 * 40_000 * (checkable.SCHEMA.row_nbytes + 1)
+    loaded = rc.Memory.load(folder)
+    same_batches(memory, loaded)
+    checkable.check_lanes(loaded, cuts=0)
+
+
+def test_a_lane_that_stands_still_does_not_keep_old_files(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    memory = new_memory(4000, rc.Uniform())
+    memory.extend(lanes=0, **checkable.block(0, 0, 100))
+    for first in range(0, 40_000, 1000):
+        memory.extend(lanes=1, **checkable.block(1, first, 1000))
+        memory.save(folder)
+    assert sum(row_files(folder).values()) < 3 * 4100 * (checkable.SCHEMA.row_nbytes + 1)
+    same_batches(memory, rc.Memory.load(folder))
+
+
+def test_two_memories_that_part_do_not_mix(tmp_path: Path) -> None:
+    """Both come from one snapshot and save to its folder by turns: each finds its own rows, not the other's."""
+    folder = tmp_path / "saved"
+    memory = new_memory(2000)
+    fill(memory, 0, 1000)
+    memory.save(folder)
+    one, two = rc.Memory.load(folder), rc.Memory.load(folder)
+    for lane in range(2):
+        one.cut(lane)
+    fill(one, 5000, 300)
+    fill(two, 1000, 200)
+    one.save(folder)
+    two.save(folder)
+    same_batches(rc.Memory.load(folder), two)
+    one.save(folder)
+    same_batches(rc.Memory.load(folder), one)
+
+
+def test_several_folders_by_turns_are_all_saved_in_part(tmp_path: Path) -> None:
+    memory = new_memory(30_000, rc.Uniform())
+    fill(memory, 0, 25_000)
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        memory.save(folder)
+    before = row_files(folders[0])
+    fill(memory, 25_000, 10)
+    for folder in folders:
+        memory.save(folder)
+    after = row_files(folders[0])
+    assert sum(size for name, size in after.items() if name not in before) < 0.5 * sum(before.values())
+
+
+def test_a_save_in_a_thread_is_one_instant(tmp_path: Path) -> None:
+    """Rows are appended, cut and cleared away while a full ring is saved; every snapshot is a state that there was."""
+    memory = new_memory(20_000, rc.Prioritized())
+    fill(memory, 0, 25_000)
+    states: list[Any] = []
+    stop = threading.Event()
+    failed: list[BaseException] = []
+
+    def saver() -> None:
+        try:
+            for number in range(6):
+                memory.save(tmp_path / str(number))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            stop.set()
+
+    thread = threading.Thread(target=saver)
+    number = 25_000
+    thread.start()
+    while not stop.is_set():
+        # Both lanes at once, so that a lane ahead of the other would be seen.
+        steps = [checkable.block(lane, number, 50) for lane in range(2)]
+        memory.extend(**{key: np.stack([step[key] for step in steps], 1) for key in steps[0]})
+        memory.reweigh(memory.sample(32), np.arange(32.0))
+        number += 50
+        states.append(number)
+    thread.join()
+    assert not failed
+    for which in range(6):
+        loaded = rc.Memory.load(tmp_path / str(which))
+        lanes = checkable.check_lanes(loaded, cuts=0)
+        assert lanes[0] == lanes[1]
+        assert lanes[0][-1] + 2 in {25_000, *states} or lanes[0][-1] + 1 in {25_000, *states}
+        assert len(loaded) == 40_000 - len(loaded.episodes.lane[loaded.episodes.terminated | loaded.episodes.truncated])
+        assert (loaded.priorities > 0).sum() == loaded.ready
+    assert len(states) > 6
+
+
+def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
+    """A memory that is not full has nothing to overwrite, so nobody waits."""
+    from recollect.memory.snapshot import SystemDisk, codec_of, save
+
+    class SlowDisk:
+        def __getattr__(self, name: str) -> Any:
+            def call(*args: Any) -> Any:
+                time.sleep(0.02)
+                return getattr(SystemDisk(), name)(*args)
+
+            return call
+
+    memory = new_memory(20_000, rc.Uniform())
+    fill(memory, 0, 5000)
+    thread = threading.Thread(target=save, args=(memory._subject, tmp_path / "saved", SlowDisk(), codec_of(None)))
+    thread.start()
+    number = 5000
+    while thread.is_alive() and number < 15_000:
+        fill(memory, number, 10)
+        number += 10
+    thread.join()
+    assert number > 5100
+    loaded = rc.Memory.load(tmp_path / "saved")
+    assert 10_000 <= len(loaded) < 2 * number
+    checkable.check_lanes(loaded, cuts=0)
+
+
+SAVE_IN_LITTLE = """
+import resource, sys, threading
+import numpy as np
+import recollect as rc
+schema = rc.Schema(obs=rc.Field((84, 84), "uint8"), action=rc.Field((), "uint8"))
+memory = rc.Memory(schema, 100_000, sampler=rc.Prioritized(), seed=0)
+rng = np.random.default_rng(0)
+for _ in range(20):
+    memory.extend(obs=rng.integers(0, 255, (5000, 84, 84), np.uint8), action=np.zeros(5000, np.uint8),
+                  reward=np.zeros(5000, np.float32), terminated=np.zeros(5000, bool), truncated=np.zeros(5000, bool))
+del _
+memory.sample(4)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+memory.save(sys.argv[1])
+memory.save(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_saving_needs_little_memory(tmp_path: Path) -> None:
+    """700 MB of frames are saved with at most 64 MB more."""
+    run = [sys.executable, "-c", SAVE_IN_LITTLE, str(tmp_path / "saved")]
+    extra = int(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+    assert extra * 1024 <= 64 << 20
+
+
+def test_another_sampler_window_or_storage(tmp_path: Path) -> None:
+    memory = new_memory(500)
+    fill(memory, 0, 400)
+    memory.reweigh(memory.sample(32), np.arange(32.0))
+    memory.save(tmp_path / "saved")
+    kept = rc.Memory.load(tmp_path / "saved", sampler=rc.Prioritized(beta=lambda step: 1.0))
+    np.testing.assert_array_equal(kept.priorities, memory.priorities)
+    anew = rc.Memory.load(tmp_path / "saved", sampler=rc.Prioritized(alpha=1.0))
+    assert set(np.unique(anew.priorities)) == {0.0, 1.0}
+    spans = rc.Memory.load(tmp_path / "saved", window=rc.Sequence(8), sampler=rc.Uniform())
+    assert spans.sample(4).obs.shape == (4, 9, checkable.WIDTH)
+    assert set(np.unique(rc.Memory.load(tmp_path / "saved", window=rc.NStep(3)).priorities)) == {0.0, 1.0}
+    with rc.Memory.load(tmp_path / "saved", storage=rc.Mapped(tmp_path / "rows")) as mapped:
+        same_batches(memory, mapped)
+    with pytest.raises(rc.errors.OptionError, match=r"storage must hold no rows yet, got 79\d steps"):
+        rc.Memory.load(tmp_path / "saved", storage=rc.Mapped(tmp_path / "rows"))
+
+
+def test_a_sampler_that_a_file_cannot_hold(tmp_path: Path) -> None:
+    memory = new_memory(500, rc.Prioritized(beta=lambda step: 0.5))
+    fill(memory, 0, 400)
+    memory.reweigh(memory.sample(32), np.arange(32.0))
+    memory.save(tmp_path / "saved")
+    with pytest.raises(rc.errors.OptionError) as caught:
+        rc.Memory.load(tmp_path / "saved")
+    assert str(caught.value) == "sampler must be given, got one that a file cannot hold. Pass it to load."
+    same_batches(memory, rc.Memory.load(tmp_path / "saved", sampler=memory.sampler))
+
+
+def test_all_kinds_of_schema(tmp_path: Path) -> None:
+    """Groups, nested observations, agents' names, every dtype, one lane without an axis, stacks, loose rows."""
+    schema = rc.Schema(
+        hunter=rc.Group(obs={"image": rc.Field((2, 2), "uint8"), "place": (rc.Field((3,)), rc.Field((), "int16"))}),
+        prey=rc.Group(obs=rc.Field((2,), "float16"), reward=rc.Field((2,))),
+        state=rc.Field((), "float64"),
+        seen=rc.Field((3,), "bool", role="observed"),
+        count=rc.Field((), "uint64"),
+        small=rc.Field((), "int8"),
+    )
+    schema.agents = {"hunter": ("ann", "bob"), "prey": ("cy",)}
+    memory = rc.Memory(schema, 50, window=rc.NStep(2), stack={"hunter/obs/image": 2}, seed=3)
+    rng = np.random.default_rng(0)
+    for step in range(70):
+        values: dict[str, Any] = {
+            "hunter": {
+                "obs": {"image": rng.integers(0, 255, (2, 2)), "place": (rng.random(3), step)},
+            },
+            "prey": {"obs": rng.random(2).astype(np.float16), "reward": rng.random(2)},
+            "state": rng.random(),
+            "seen": rng.random(3) < 0.5,
+            "count": step + 2**50,
+            "small": -step,
+        }
+        memory.append(**values, terminated=step % 9 == 8, truncated=False)
+    memory.save(tmp_path / "saved")
+    loaded = rc.Memory.load(tmp_path / "saved")
+    assert loaded.schema == schema
+    assert loaded.schema.agents == schema.agents
+    state, batch, again = memory.random_state, memory.sample(8), loaded.sample(8)
+    assert state == {**loaded.random_state, "position": state["position"], "batches": state["batches"]}
+    for path in (("hunter", "obs", "image"), ("prey", "next_obs"), ("seen",), ("count",), ("next_state",)):
+        one, two = batch, again
+        for part in path:
+            one, two = one[part], two[part]
+        np.testing.assert_array_equal(one, two)
+    loose = rc.Memory(rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,))), 40, 2, seed=0)
+    for step in range(30):
+        loose.append(obs=rng.random((2, 2)), next_obs=rng.random((2, 2)), reward=[1, 2],
+                     terminated=[step % 5 == 4, False], truncated=[False, step % 7 == 6])  # fmt: skip
+    loose.save(tmp_path / "loose")
+    same_batches(loose, rc.Memory.load(tmp_path / "loose"))
+
+
+def test_an_empty_memory(tmp_path: Path) -> None:
+    memory = new_memory(20)
+    memory.save(tmp_path / "saved")
+    loaded = rc.Memory.load(tmp_path / "saved")
+    assert len(loaded) == 0
+    for each in (memory, loaded):
+        fill(each, 0, 10)
+    same_batches(memory, loaded)
+    memory.clear()
+    memory.save(tmp_path / "saved")
+    assert len(rc.Memory.load(tmp_path / "saved")) == 0
+
+
+def test_two_saves_at_once_take_turns(tmp_path: Path) -> None:
+    memory, other = new_memory(3000), new_memory(3000)
+    fill(memory, 0, 2000)
+    fill(other, 0, 1000)
+    threads = [threading.Thread(target=each.save, args=(tmp_path / "saved",)) for each in (memory, other) * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fingerprint(rc.Memory.load(tmp_path / "saved")) in (fingerprint(memory), fingerprint(other))
+    names = {path.name for path in (tmp_path / "saved").iterdir()}
+    assert not any(name.startswith("tmp-") for name in names)
+
+
+def test_errors_say_which_file_and_why(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    memory = new_memory(500)
+    fill(memory, 0, 400)
+    with pytest.raises(rc.errors.OptionError) as none:
+        rc.Memory.load(folder)
+    assert str(none.value) == f"folder must be a snapshot's folder, got {folder}"
+    folder.mkdir()
+    manifest = folder / "manifest.json"
+    with pytest.raises(rc.errors.SnapshotError) as empty:
+        rc.Memory.load(folder)
+    assert str(empty.value) == (
+        f"{manifest} must be there, got No such file or directory. Is this a snapshot's folder?"
+    )
+    memory.save(folder)
+    good = manifest.read_bytes()
+    for text, message in {
+        b"hello\n": "must be JSON, got Expecting value: line 1 column 1 (char 0). "
+        "It is damaged, or another kind of file.",
+        b'{"format": "other"}\n': "must begin with the format 'recollect snapshot', got {'format': 'other'}. "
+        "It is another kind of file.",
+        good.replace(b'"version": 1', b'"version": 2', 1): "must be of format version 1, got 2. Use a newer recollect.",
+        good[:-10]: "must match its checksum, got a damaged or cut-off file. Restore it from a copy.",
+    }.items():
+        manifest.write_bytes(text)
+        with pytest.raises(rc.errors.SnapshotError) as caught:
+            rc.Memory.load(folder)
+        assert str(caught.value) == f"{manifest} {message}"
+    manifest.write_bytes(good)
+    (segment,) = folder.glob("rows-*")
+    data = segment.read_bytes()
+    damaged = bytearray(data)
+    damaged[5000] ^= 1
+    note = json.loads(good.partition(b"\n")[2])["segments"][0]
+    for content, message in {
+        data[:-1]: f"must be {len(data)} bytes long, got {len(data) - 1}. It is damaged: restore it from a copy.",
+        bytes(damaged): f"must have the XXH64 {note['xxh64']}, got ",
+    }.items():
+        segment.write_bytes(content)
+        with pytest.raises(rc.errors.SnapshotError) as caught:
+            rc.Memory.load(folder)
+        assert str(caught.value).startswith(f"{segment} {message}")
+    segment.unlink()
+    with pytest.raises(rc.errors.SnapshotError) as caught:
+        rc.Memory.load(folder)
+    assert str(caught.value) == (
+        f"{segment} must be there, got No such file or directory. It is damaged: restore it from a copy."
+    )
+    with pytest.raises(rc.errors.OptionError, match="compress must be None or 'zstd', got 'gzip'"):
+        memory.save(folder, compress="gzip")
+    with pytest.raises(rc.errors.OptionError, match="journal must be None, 'written' or 'synced', got 'yes'"):
+        memory.save(folder, journal="yes")
+    (tmp_path / "file").touch()
+    with pytest.raises(rc.errors.OptionError, match="folder must be a folder"):
+        memory.save(tmp_path / "file")
+
+
+def test_segments_are_safetensors(tmp_path: Path) -> None:
+    """Any reader of the format opens them."""
+    safetensors = pytest.importorskip("safetensors.numpy")
+    memory = new_memory(500)
+    fill(memory, 0, 400)
+    memory.save(tmp_path / "saved")
+    (segment,) = (tmp_path / "saved").glob("rows-*")
+    arrays = safetensors.load_file(segment)
+    assert set(arrays) == {"flags", *(f"field/{column.key}" for column in checkable.SCHEMA)}
+    numbers = arrays["field/number"][(arrays["flags"] & 4) == 0]
+    np.testing.assert_array_equal(np.sort(numbers), np.repeat(np.arange(400), 2))
+    (state,) = (tmp_path / "saved").glob("sampler-*")
+    np.testing.assert_array_equal(safetensors.load_file(state)["priorities"], memory.priorities)
+
+
+@pytest.mark.parametrize("kind", ["prioritized", "shuffled", "journal"])
+def test_files_of_version_1_load(kind: str, tmp_path: Path) -> None:
+    """Snapshots as the first version wrote them, with the batches that they drew."""
+    folder = tmp_path / kind
+    shutil.copytree(GOLDEN / "snapshot-1" / kind, folder)
+    expected = json.loads((folder / "expected.json").read_text())
+    memory = rc.Memory.load(folder)
+    assert len(memory) == expected["steps"]
+    for wanted in expected["batches"]:
+        batch = memory.sample(4)
+        assert batch.serials.tolist() == wanted["serials"]
+        assert batch.lanes.tolist() == wanted["lanes"]
+        assert batch.obs.tolist() == wanted["obs"]
+        assert batch.next_obs.tolist() == wanted["next_obs"]
+        assert batch.weights.tolist() == wanted["weights"]
