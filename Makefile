@@ -19,7 +19,7 @@ help:
 	@echo "make demo       train a DQN on CartPole from a memory of a million rows (a few minutes)"
 	@echo "make test       all checks and tests (minutes)"
 	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
-	@echo "make test-slow  the long tests: thousands of examples of the state machine"
+	@echo "make test-slow  the long tests: thousands of examples, hundreds of killed processes, a million shared rows"
 	@echo "make bench      measure against other libraries, write docs/bench (QUICK=1: two minutes)"
 	@echo "make sanitize   the tests of the core under the address and undefined-behaviour sanitisers"
 	@echo "make stub       write src/recollect/_core.pyi again from the compiled core"
@@ -31,7 +31,8 @@ $(DEPS): pyproject.toml constraints.txt
 	@echo "--- setting up $(VENV) (once, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
-	@$(PIP) $(BUILD) torch gymnasium matplotlib rich hypothesis import-linter mypy pre-commit pytest ruff scipy
+	@$(PIP) $(BUILD) torch gymnasium matplotlib rich h5py zstandard \
+		hypothesis import-linter minari mypy pre-commit pytest ruff safetensors scipy
 	@touch $@
 
 $(READY): $(DEPS) $(CORE)
@@ -56,7 +57,7 @@ check: $(READY)
 
 test: check
 	@echo "--- tests"
-	@$(BIN)/pytest tests
+	@$(BIN)/pytest tests -m "not slow"
 
 test-slow: $(READY)
 	@echo "--- slow tests (about ten minutes)"

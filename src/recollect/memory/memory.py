@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -13,6 +13,7 @@ from recollect import _core
 from recollect.errors import NotEnoughRows, OptionError, StaleRows
 from recollect.memory import checks
 from recollect.memory.batch import Batch, Nest, nested
+from recollect.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
 from recollect.memory.snapshot import Subject, SystemDisk, codec_of, opened, save
@@ -362,6 +363,40 @@ class Memory:
                 raise OptionError("storage", "hold no rows yet", f"{len(memory)} steps", "Choose another path or name.")
             memory._ground.write_to(None)
             snapshot.fill(memory._subject, salvage=salvage)
+        return memory
+
+    def export(self, path: str | os.PathLike[str], *, kind: str | None = None) -> int:
+        """Write the ended episodes that are still whole to a dataset; returns how many (docs/datasets.md).
+
+        Args:
+            kind: ``"minari"``, ``"d4rl"`` or ``"npz"``. By default the path decides: ``.npz``, ``.hdf5`` for D4RL, or a
+                folder for Minari.
+        """
+        return write_dataset(Path(path), kind, self.schema, read_episodes(self))
+
+    @classmethod
+    def from_dataset(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        kind: str | None = None,
+        infos: Iterable[str] = (),
+        float64: bool = False,
+        **options: Any,
+    ) -> Memory:
+        """A memory of a dataset's episodes, to be read through any window (docs/datasets.md).
+
+        Args:
+            kind: As of ``export``; by default what is found decides.
+            infos: Infos to keep as fields.
+            float64: Whether to keep float64 as it is instead of as float32.
+            options: ``sampler``, ``window``, ``stack``, ``storage``, ``seed`` and ``threads``, as of a new memory.
+        """
+        schema, episodes, rows = read_dataset(Path(path), kind, tuple(infos), float64=float64)
+        window, stack = options.get("window") or Transition(), options.get("stack") or {}
+        memory = cls(schema, max(rows, rows_read(window.spec(), max(stack.values(), default=1))), **options)
+        for episode in episodes:
+            write_episode(memory, episode)
         return memory
 
     @classmethod

@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import SchemaError
 from recollect.schema.fields import Field, Group
 
-__all__ = ["agent_fields", "fields_of"]
+__all__ = ["agent_fields", "fields_of", "smallest"]
 
 
 def fields_of(name: str, space: Any, *, float64: bool) -> Any:
@@ -24,10 +24,10 @@ def fields_of(name: str, space: Any, *, float64: bool) -> Any:
         return tuple(fields_of(f"{name}/{i}", inner, float64=float64) for i, inner in enumerate(space.spaces))
     if kind == "Discrete":
         start = int(getattr(space, "start", 0))
-        return Field((), _smallest(start, start + int(space.n) - 1))
+        return Field((), smallest(start, start + int(space.n) - 1))
     if kind == "MultiDiscrete":
         first = np.asarray(getattr(space, "start", 0))
-        return Field(space.shape, _smallest(int(np.min(first)), int(np.max(first + space.nvec - 1))))
+        return Field(space.shape, smallest(int(np.min(first)), int(np.max(first + space.nvec - 1))))
     if kind == "MultiBinary":
         return Field(space.shape, "bool")
     if kind == "Box":
@@ -76,7 +76,8 @@ def _kind(space: Any) -> str:
     return ""
 
 
-def _smallest(low: int, high: int) -> np.dtype[Any]:
+def smallest(low: int, high: int) -> np.dtype[Any]:
+    """The smallest dtype that holds whole numbers within bounds."""
     for name in ("uint8", "uint16", "uint32", "uint64") if low >= 0 else ("int8", "int16", "int32", "int64"):
         limits = np.iinfo(name)
         if limits.min <= low and high <= limits.max:
@@ -89,7 +90,7 @@ def _box_dtype(space: Any, *, float64: bool) -> np.dtype[Any]:
     if dtype == np.float64 and not float64:
         return np.dtype("float32")
     if dtype.kind in "iu":
-        return _smallest(int(np.min(space.low)), int(np.max(space.high)))
+        return smallest(int(np.min(space.low)), int(np.max(space.high)))
     return dtype
 
 

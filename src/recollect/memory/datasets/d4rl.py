@@ -1,0 +1,125 @@
+"""Episodes as D4RL stores them: flat arrays over all steps, ends marked by ``terminals`` and ``timeouts``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import DatasetError, MissingExtra
+from recollect.memory.datasets.episodes import Array, Episode, field_of, fits, one_obs_and_action
+from recollect.schema import Schema
+
+__all__ = ["from_arrays", "read", "write"]
+
+_NAMES = {"obs": "observations", "action": "actions", "reward": "rewards"}
+
+
+def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
+    """Write episodes; returns how many. ``next_observations`` is always there, so that nothing is lost at timeouts."""
+    h5py = open_h5py()
+    one_obs_and_action(schema, "a D4RL file")
+    keys = [column.key for column in schema if column.role != "next"]
+    parts: dict[str, list[Array]] = {_name(key): [] for key in keys}
+    parts |= {"next_observations": [], "terminals": [], "timeouts": []}
+    count = 0
+    for episode in episodes:
+        steps = episode.steps
+        for key in keys:
+            parts[_name(key)].append(episode.columns[key][:steps])
+        following = episode.columns["next_obs"] if schema.loose else episode.columns["obs"][1 : steps + 1]
+        parts["next_observations"].append(following)
+        ends = np.zeros((2, steps), bool)
+        ends[:, -1] = episode.terminated, episode.truncated
+        parts["terminals"].append(ends[0])
+        parts["timeouts"].append(ends[1])
+        count += 1
+    temporary = path.with_name(f".{path.name}.tmp")
+    with h5py.File(temporary, "w") as file:
+        for name, found in parts.items():
+            if found:
+                file.create_dataset(name, data=np.concatenate(found))
+    temporary.replace(path)
+    return count
+
+
+def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Iterator[Episode], int]:
+    """The schema, the episodes, and the rows they need."""
+    h5py = open_h5py()
+    try:
+        with h5py.File(path, "r") as file:
+            wanted = [*_NAMES.values(), "terminals", "timeouts", "next_observations"]
+            wanted += [f"infos/{name}" for name in infos]
+            arrays = {name: file[name][()] for name in wanted if name in file}
+    except OSError as error:
+        raise DatasetError(str(path), "be an HDF5 file", error) from None
+    return from_arrays(path, arrays, infos, float64=float64)
+
+
+def from_arrays(
+    path: Path, arrays: Mapping[str, Array], infos: tuple[str, ...], *, float64: bool
+) -> tuple[Schema, Iterator[Episode], int]:
+    """Episodes from flat arrays. What was seen after a timeout is only known if ``next_observations`` is there.
+
+    Where it is not, the last step of an episode that did not terminate gives the final observation of the step before.
+    """
+    missing = [name for name in (*_NAMES.values(), "terminals") if name not in arrays]
+    if missing:
+        known = ", ".join(sorted(arrays)) or "nothing"
+        raise DatasetError(str(path), f"have {', '.join(missing)}", known, "Is it a D4RL dataset?")
+    total = len(arrays["terminals"])
+    extras = {f"infos/{name}": name for name in infos}
+    values: dict[str, Array] = {key: np.asarray(arrays[name]) for key, name in _NAMES.items()}
+    for name, key in extras.items():
+        if name not in arrays:
+            raise DatasetError(str(path), f"have {name}", "nothing of that name")
+        values[key] = np.asarray(arrays[name])
+    values["reward"] = values["reward"].reshape(total)
+    fields = {key: field_of(key, array, float64=float64) for key, array in values.items()}
+    schema = Schema(**fields)
+    values = {key: fits(array, fields[key]) for key, array in values.items()}
+    terminals = np.asarray(arrays["terminals"]).reshape(total).astype(bool)
+    timeouts = np.asarray(arrays.get("timeouts", np.zeros(total))).reshape(total).astype(bool)
+    following = arrays.get("next_observations")
+    if following is not None:
+        following = fits(np.asarray(following), fields["obs"])
+    for key, array in {**values, "next_observations": following}.items():
+        if array is not None and len(array) != total:
+            raise DatasetError(str(path), f"have {total} values of {key}", len(array))
+    ends = np.flatnonzero(terminals | timeouts) + 1
+    if total and (len(ends) == 0 or ends[-1] != total):
+        ends = np.append(ends, total)  # the last episode was not finished
+
+    def episodes() -> Iterator[Episode]:
+        start = 0
+        for end in map(int, ends):
+            terminated, truncated = bool(terminals[end - 1]), bool(timeouts[end - 1])
+            last = end
+            columns = {key: array[start:end] for key, array in values.items()}
+            if following is not None:
+                columns["obs"] = np.concatenate([columns["obs"], following[end - 1 : end]])
+            elif terminated:
+                columns["obs"] = np.concatenate([columns["obs"], columns["obs"][-1:]])
+            else:
+                last = end - 1
+                columns = {key: array if key == "obs" else array[:-1] for key, array in columns.items()}
+            if last > start:
+                yield Episode(columns, terminated, truncated or not terminated)
+            start = end
+
+    return schema, episodes(), total + len(ends)
+
+
+def _name(key: str) -> str:
+    return _NAMES.get(key, f"infos/{key}")
+
+
+def open_h5py() -> Any:
+    """The h5py package."""
+    try:
+        import h5py
+    except ImportError:
+        raise MissingExtra("h5py", "datasets") from None
+    return h5py

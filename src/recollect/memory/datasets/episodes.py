@@ -1,0 +1,96 @@
+"""An episode as arrays along time, on its way from one memory or file to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import numpy as np
+
+from recollect.errors import DatasetError
+from recollect.schema import Field, Schema
+
+if TYPE_CHECKING:
+    from recollect.memory.memory import Memory
+
+__all__ = ["Array", "Episode", "field_of", "read_episodes", "write_episode"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@final
+@dataclass(frozen=True)
+class Episode:
+    """T steps by column: ``[T + 1, ...]`` for what is observed, ``[T, ...]`` for the rest.
+
+    A memory with next fields of its own has ``[T, ...]`` of everything.
+    """
+
+    columns: dict[str, Array]
+    terminated: bool
+    truncated: bool
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return min((len(values) for values in self.columns.values()), default=0)
+
+
+def read_episodes(memory: Memory) -> Iterator[Episode]:
+    """The memory's ended episodes that are still there from their first step, lane by lane, oldest first."""
+    table = memory.episodes
+    span = memory.capacity // memory.lanes
+    views = {column.key: memory[column.key] for column in memory.schema}
+    bare = next(iter(views.values())).ndim == 1 + len(memory.schema.columns[0].shape)
+    ended = (table.terminated | table.truncated) & table.whole
+    for at in np.flatnonzero(ended):
+        start, length = int(table.start[at]), int(table.length[at])
+        columns = {}
+        for column in memory.schema:
+            view = views[column.key] if bare else views[column.key][table.lane[at]]
+            more = column.role == "observed" and not memory.schema.loose
+            columns[column.key] = view[(start + np.arange(length + more)) % span]
+        yield Episode(columns, bool(table.terminated[at]), bool(table.truncated[at]))
+
+
+def write_episode(memory: Memory, episode: Episode) -> None:
+    """Append an episode to a memory's one lane."""
+    steps = episode.steps
+    if steps == 0:
+        return
+    block: dict[str, Any] = {"terminated": np.zeros(steps, bool), "truncated": np.zeros(steps, bool)}
+    block["terminated"][-1], block["truncated"][-1] = episode.terminated, episode.truncated
+    for column in memory.schema:
+        values = episode.columns[column.key]
+        block[column.key] = values[:steps]
+        if column.final_key is not None and not memory.schema.loose and len(values) > steps:
+            block[column.final_key] = values[steps : steps + 1]
+    memory.extend(lanes=0, **block)
+    if not (episode.terminated or episode.truncated):
+        memory.cut()
+
+
+def field_of(name: str, array: Array, *, float64: bool, role: Any = None) -> Field:
+    """The field that holds values ``[T, ...]`` of a foreign dataset."""
+    dtype = array.dtype
+    if dtype == np.float64 and not float64:
+        dtype = np.dtype(np.float32)
+    if dtype.kind not in "biuf":
+        raise DatasetError(name, "hold numbers", str(array.dtype), "Leave it out.")
+    return Field(array.shape[1:], dtype, role)
+
+
+def fits(values: Array, field: Field) -> Array:
+    """Values in a field's dtype, rounded only from float64 to float32."""
+    return values if values.dtype == field.dtype else values.astype(field.dtype)
+
+
+def one_obs_and_action(schema: Schema, kind: str) -> None:
+    """Refuse a schema that a flat format cannot hold."""
+    observed = [column.key for column in schema if column.role == "observed"]
+    missing = [key for key in ("obs", "action", "reward") if not any(column.key == key for column in schema)]
+    if missing or observed != ["obs"] or schema["reward"].shape != ():
+        raise DatasetError(
+            kind, "be given one obs, one action and a reward a step", str(schema), "Minari and npz hold any schema."
+        )

@@ -1,0 +1,342 @@
+"""Datasets: there and back, to and from the formats of others, and read by their own libraries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import h5py
+import minari
+import numpy as np
+import pytest
+from minari.data_collector import EpisodeBuffer
+
+import recollect as rc
+
+
+def flat_memory(steps: int = 200, **options: Any) -> rc.Memory:
+    """One agent; the first episodes are overwritten, the last one is not finished."""
+    schema = rc.Schema(obs=rc.Field((3,)), action=rc.Field((), "uint8"), note=rc.Field((2,), "int16"))
+    memory = rc.Memory(schema, 150, seed=0, **options)
+    rng = np.random.default_rng(0)
+    for step in range(steps):
+        memory.append(
+            obs=rng.random(3),
+            action=step % 5,
+            note=[step, -step],
+            reward=rng.random(),
+            terminated=step % 13 == 12,
+            truncated=step % 29 == 28 or step % 26 == 25,
+            final_obs=rng.random(3),
+        )
+    return memory
+
+
+def team_memory() -> rc.Memory:
+    """Two kinds of agents, nested observations, rewards of their own, a shared state, two lanes."""
+    schema = rc.Schema(
+        hunter=rc.Group(
+            obs={"eye": rc.Field((2, 4, 4), "uint8"), "place": rc.Field((2, 3))},
+            action=rc.Field((2,), "uint8"),
+            reward=rc.Field((2,)),
+        ),
+        prey=rc.Group(obs=rc.Field((1, 5)), action=rc.Field((1, 2)), reward=rc.Field((1,))),
+        state=rc.Field((7,), "float64"),
+    )
+    schema.agents = {"hunter": ("ann", "bob"), "prey": ("cy",)}
+    memory = rc.Memory(schema, 120, 2, seed=0)
+    rng = np.random.default_rng(1)
+
+    def seen(prefix: str = "") -> dict[str, Any]:
+        return {
+            "hunter": {
+                f"{prefix}obs": {"eye": rng.integers(0, 255, (2, 2, 4, 4)), "place": rng.random((2, 2, 3))},
+            },
+            "prey": {f"{prefix}obs": rng.random((2, 1, 5))},
+            f"{prefix}state": rng.random((2, 7)),
+        }
+
+    for step in range(50):
+        now, final = seen(), seen("final_")
+        values: dict[str, Any] = {
+            "hunter": {**now["hunter"], **final["hunter"], "action": [[1, 2], [3, 4]], "reward": rng.random((2, 2))},
+            "prey": {**now["prey"], **final["prey"], "action": rng.random((2, 1, 2)), "reward": rng.random((2, 1))},
+            "state": now["state"],
+            "final_state": final["final_state"],
+        }
+        memory.append(**values, terminated=[step % 9 == 8, False], truncated=[False, step % 7 == 6])
+    return memory
+
+
+def episodes_of(memory: rc.Memory) -> list[dict[str, Any]]:
+    """Whole ended episodes through the episodes window, as plain data."""
+    table = memory.episodes
+    chosen = (table.terminated | table.truncated) & table.whole
+    found = []
+    for lane, start, length in zip(table.lane[chosen], table.start[chosen], table.length[chosen], strict=True):
+        episode = {}
+        for column in memory.schema:
+            view = memory[column.key]
+            view = view if view.ndim == 1 + len(column.shape) else view[lane]
+            more = column.role == "observed" and not memory.schema.loose
+            span = memory.capacity // memory.lanes
+            episode[column.key] = view[(start + np.arange(length + more)) % span]
+        found.append(episode)
+    ends = zip(table.terminated[chosen].tolist(), table.truncated[chosen].tolist(), strict=True)
+    return [{**episode, "ends": np.array(end)} for episode, end in zip(found, ends, strict=True)]
+
+
+def same_episodes(one: rc.Memory, two: rc.Memory) -> None:
+    first, second = episodes_of(one), episodes_of(two)
+    assert len(first) == len(second) > 3
+    for a, b in zip(first, second, strict=True):
+        assert set(a) == set(b)
+        for key in a:
+            assert a[key].dtype == b[key].dtype
+            np.testing.assert_array_equal(a[key], b[key], err_msg=key)
+
+
+@pytest.mark.parametrize("name", ["data.npz", "minari-v0"])
+@pytest.mark.parametrize("make", [flat_memory, team_memory])
+def test_episodes_come_back_as_they_were(tmp_path: Path, name: str, make: Any) -> None:
+    memory = make()
+    count = memory.export(tmp_path / name)
+    again = rc.Memory.from_dataset(tmp_path / name, seed=0)
+    assert count == len(again.episodes.lane)
+    assert again.schema == memory.schema
+    assert again.schema.agents == memory.schema.agents
+    same_episodes(memory, again)
+    spans = rc.Memory.from_dataset(tmp_path / name, window=rc.Sequence(500, burn_in=3), seed=0)
+    assert spans.ready == 0 or spans.sample(2)
+
+
+def test_episodes_come_back_from_d4rl(tmp_path: Path) -> None:
+    memory = flat_memory()
+    memory.export(tmp_path / "data.hdf5")
+    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "data.hdf5", infos=["note"]))
+
+
+def test_minari_reads_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    flat, team = flat_memory(), team_memory()
+    flat.export(tmp_path / "flat-v0")
+    team.export(tmp_path / "team-v0")
+    dataset = minari.load_dataset("flat-v0")
+    assert dataset.observation_space == gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    assert dataset.action_space == gym.spaces.Discrete(5)
+    episodes = episodes_of(flat)
+    assert dataset.total_episodes == len(episodes)
+    assert dataset.total_steps == sum(len(episode["action"]) for episode in episodes)
+    for theirs, ours in zip(dataset.iterate_episodes(), episodes, strict=True):
+        np.testing.assert_array_equal(theirs.observations, ours["obs"])
+        np.testing.assert_array_equal(theirs.actions, ours["action"])
+        np.testing.assert_array_equal(theirs.rewards, ours["reward"])
+        assert (theirs.terminations[-1], theirs.truncations[-1]) == tuple(ours["ends"])
+        np.testing.assert_array_equal(theirs.infos["recollect"]["note"], ours["note"])
+        assert repr(theirs)
+    together = minari.load_dataset("team-v0")
+    assert set(together.observation_space.spaces) == {"hunter", "prey", "state"}
+    for theirs, ours in zip(together.iterate_episodes(), episodes_of(team), strict=True):
+        np.testing.assert_array_equal(theirs.observations["hunter"]["obs"]["eye"], ours["hunter/obs/eye"])
+        np.testing.assert_array_equal(theirs.actions["prey"]["action"], ours["prey/action"])
+        shared = ours["hunter/reward"].astype(float).sum(1) + ours["prey/reward"].astype(float).sum(1)
+        np.testing.assert_allclose(theirs.rewards, shared)
+
+
+SPACES = [
+    (gym.spaces.Box(-1, 1, (4,), np.float64), gym.spaces.Discrete(3, start=-1)),
+    (
+        gym.spaces.Dict(
+            image=gym.spaces.Box(0, 255, (40, 40, 3), np.uint8),
+            pair=gym.spaces.Tuple([gym.spaces.Discrete(300), gym.spaces.MultiBinary(3)]),
+        ),
+        gym.spaces.Box(-1, 1, (2,), np.float32),
+    ),
+    (gym.spaces.MultiDiscrete([3, 5]), gym.spaces.MultiDiscrete([2, 70_000])),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+@pytest.mark.parametrize("which", range(len(SPACES)))
+def test_what_minari_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    observations, actions = SPACES[which]
+    observations.seed(0)
+    actions.seed(0)
+    buffers = []
+    for length in (3, 1, 6, 4):
+        seen = [observations.sample() for _ in range(length + 1)]
+        buffers.append(
+            EpisodeBuffer(
+                observations=stacked(seen),
+                actions=stacked([actions.sample() for _ in range(length)]),
+                rewards=list(np.arange(length, dtype=float)),
+                terminations=[False] * (length - 1) + [length == 3],
+                truncations=[False] * (length - 1) + [length != 3],
+                infos={"score": np.arange(length + 1.0)},
+            )
+        )
+    minari.create_dataset_from_buffers(
+        "theirs-v0", buffers, observation_space=observations, action_space=actions, jpeg_encoding=False,
+        algorithm_name="a", author="b", author_email="c", code_permalink="d", description="e",
+    )  # fmt: skip
+    memory = rc.Memory.from_dataset(tmp_path / "theirs-v0", window=rc.Episodes(), infos=["score"], float64=True)
+    assert memory.episodes.length.tolist() == [3, 1, 6, 4]
+    assert memory.episodes.terminated.tolist() == [True, False, False, False]
+    if which == 0:
+        assert memory.schema["obs"].dtype == np.float64
+        assert memory.schema["action"].dtype == np.int8
+        assert rc.Memory.from_dataset(tmp_path / "theirs-v0").schema["obs"].dtype == np.float32
+        for ours, theirs in zip(episodes_of(memory), buffers, strict=True):
+            np.testing.assert_array_equal(ours["obs"], theirs.observations)
+            np.testing.assert_array_equal(ours["action"], theirs.actions)
+            np.testing.assert_array_equal(ours["score"], theirs.infos["score"][1:])
+    if which == 1:
+        assert memory.schema["obs/pair/0"].dtype == np.uint16
+        for ours, theirs in zip(episodes_of(memory), buffers, strict=True):
+            np.testing.assert_array_equal(ours["obs/image"], theirs.observations["image"])
+            np.testing.assert_array_equal(ours["obs/pair/1"], theirs.observations["pair"][1])
+    if which == 2:
+        assert memory.schema["action"].dtype == np.uint32
+
+
+def stacked(values: list[Any]) -> Any:
+    if isinstance(values[0], dict):
+        return {key: stacked([value[key] for value in values]) for key in values[0]}
+    if isinstance(values[0], tuple):
+        return tuple(stacked([value[i] for value in values]) for i in range(len(values[0])))
+    return np.stack(values)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+def test_jpegs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    space = gym.spaces.Box(0, 255, (40, 40, 3), np.uint8)
+    buffer = EpisodeBuffer(
+        observations=np.zeros((3, 40, 40, 3), np.uint8), actions=np.zeros(2, int), rewards=[0.0, 0.0],
+        terminations=[False, True], truncations=[False, False], infos={},
+    )  # fmt: skip
+    minari.create_dataset_from_buffers(
+        "jpeg-v0", [buffer], observation_space=space, action_space=gym.spaces.Discrete(2), jpeg_encoding=True,
+        algorithm_name="a", author="b", author_email="c", code_permalink="d", description="e",
+    )  # fmt: skip
+    with pytest.raises(rc.errors.DatasetError) as caught:
+        rc.Memory.from_dataset(tmp_path / "jpeg-v0")
+    assert str(caught.value).endswith("Images must not be JPEGs: write the dataset with jpeg_encoding off.")
+
+
+def d4rl_file(path: Path, *, following: bool, timeouts: bool = True) -> None:
+    """0 1 2(terminal) | 10 11(timeout) | 20 21(cut off)."""
+    obs = np.array([0, 1, 2, 10, 11, 20, 21], np.float32)[:, None]
+    with h5py.File(path, "w") as file:
+        file["observations"] = obs
+        file["actions"] = obs.astype(np.float64) * 2
+        file["rewards"] = obs[:, 0]
+        file["terminals"] = np.array([0, 0, 1, 0, 0, 0, 0], np.float32)
+        if timeouts:
+            file["timeouts"] = np.array([0, 0, 0, 0, 1, 0, 0], bool)
+        if following:
+            file["next_observations"] = obs + 1
+        file["infos/speed"] = np.arange(7.0)
+        file["metadata/algorithm"] = b"SAC"
+
+
+def transitions(memory: rc.Memory) -> list[tuple[float, float, bool, bool]]:
+    rows = [
+        (float(obs[0]), float(after[0]), bool(terminated), bool(truncated))
+        for batch in memory.epoch(100)
+        for obs, after, terminated, truncated in zip(
+            batch.obs, batch.next_obs, batch.terminated, batch.truncated, strict=True
+        )
+    ]
+    return sorted(rows)
+
+
+def test_d4rl_without_next_observations(tmp_path: Path) -> None:
+    """No next observation is made up: the last step of a timeout gives the final observation of the one before."""
+    d4rl_file(tmp_path / "data.hdf5", following=False)
+    memory = rc.Memory.from_dataset(tmp_path / "data.hdf5", infos=["speed"])
+    assert transitions(memory) == [
+        (0, 1, False, False), (1, 2, False, False), (2, 2, True, False), (10, 11, False, True), (20, 21, False, True),
+    ]  # fmt: skip
+    assert memory.schema["action"].dtype == np.float32
+    assert memory["speed"][:3].tolist() == [0, 1, 2]
+
+
+def test_d4rl_with_next_observations(tmp_path: Path) -> None:
+    d4rl_file(tmp_path / "data.hdf5", following=True)
+    memory = rc.Memory.from_dataset(tmp_path / "data.hdf5", float64=True)
+    assert transitions(memory) == [
+        (0, 1, False, False), (1, 2, False, False), (2, 3, True, False), (10, 11, False, False), (11, 12, False, True),
+        (20, 21, False, False), (21, 22, False, True),
+    ]  # fmt: skip
+    assert memory.schema["action"].dtype == np.float64
+    d4rl_file(tmp_path / "none.hdf5", following=True, timeouts=False)
+    assert rc.Memory.from_dataset(tmp_path / "none.hdf5").episodes.length.tolist() == [3, 4]
+
+
+def test_npz_with_the_names_of_d4rl(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "data.npz", observations=np.zeros((4, 2)), actions=np.zeros((4, 1)), rewards=np.ones(4),
+        terminals=[False, True, False, False],
+    )  # fmt: skip
+    memory = rc.Memory.from_dataset(tmp_path / "data.npz", window=rc.Episodes(), sampler=rc.Prioritized(), seed=0)
+    assert memory.episodes.length.tolist() == [2, 1]
+
+
+def test_loose_rows_go_to_npz_and_d4rl(tmp_path: Path) -> None:
+    schema = rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,)), action=rc.Field(()))
+    memory = rc.Memory(schema, 50, seed=0)
+    rng = np.random.default_rng(0)
+    for step in range(40):
+        memory.append(
+            obs=rng.random(2), next_obs=rng.random(2), action=step, reward=1, terminated=step % 6 == 5, truncated=False
+        )
+    memory.export(tmp_path / "data.npz")
+    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "data.npz"))
+    memory.export(tmp_path / "data.hdf5")
+    again = rc.Memory.from_dataset(tmp_path / "data.hdf5")
+    assert again.episodes.length.tolist() == [6] * 6
+    with pytest.raises(rc.errors.DatasetError, match="Minari must be given a schema without next fields"):
+        memory.export(tmp_path / "minari-v0")
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    with pytest.raises(rc.errors.DatasetError) as missing:
+        rc.Memory.from_dataset(tmp_path / "none.npz")
+    assert str(missing.value) == f"{tmp_path / 'none.npz'} must exist, got no such file or folder"
+    (tmp_path / "bad.npz").write_bytes(b"hello")
+    with pytest.raises(rc.errors.DatasetError, match="must be an npz file of arrays"):
+        rc.Memory.from_dataset(tmp_path / "bad.npz")
+    np.savez(tmp_path / "object.npz", schema=np.array([{}], object))
+    with pytest.raises(rc.errors.DatasetError, match="must be an npz file of arrays"):
+        rc.Memory.from_dataset(tmp_path / "object.npz")
+    (tmp_path / "bad.hdf5").write_bytes(b"hello")
+    with pytest.raises(rc.errors.DatasetError, match="must be an HDF5 file"):
+        rc.Memory.from_dataset(tmp_path / "bad.hdf5")
+    with h5py.File(tmp_path / "other.hdf5", "w") as file:
+        file["actions"] = [1.0]
+    with pytest.raises(rc.errors.DatasetError, match=r"must have observations, rewards, terminals, got actions\."):
+        rc.Memory.from_dataset(tmp_path / "other.hdf5")
+    with pytest.raises(rc.errors.DatasetError, match="must be a Minari dataset in HDF5 with an episode"):
+        rc.Memory.from_dataset(tmp_path)
+    with pytest.raises(rc.errors.OptionError, match="kind must be one of minari, d4rl, npz, got 'csv'"):
+        flat_memory().export(tmp_path / "data.csv", kind="csv")
+    with pytest.raises(rc.errors.DatasetError, match="a D4RL file must be given one obs, one action and a reward"):
+        team_memory().export(tmp_path / "data.hdf5")
+    flat_memory().export(tmp_path / "data.npz")
+    with np.load(tmp_path / "data.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    arrays["lengths"] = arrays["lengths"] + 1
+    np.savez(tmp_path / "long.npz", **arrays)
+    with pytest.raises(rc.errors.DatasetError, match="must hold episodes as recollect writes them"):
+        rc.Memory.from_dataset(tmp_path / "long.npz")
+    flat_memory().export(tmp_path / "minari-v0")
+    metadata = tmp_path / "minari-v0" / "data" / "metadata.json"
+    about = json.loads(metadata.read_text())
+    del about["total_steps"]
+    metadata.write_text(json.dumps(about))
+    with pytest.raises(rc.errors.DatasetError, match="total_steps"):
+        rc.Memory.from_dataset(tmp_path / "minari-v0")
