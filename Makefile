@@ -63,7 +63,7 @@ test-slow: $(READY)
 	@echo "--- slow tests (about ten minutes)"
 	@$(BIN)/pytest tests --hypothesis-profile=slow
 
-$(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recollect/*/*.py)
+$(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recollect/*/*.py src/recollect/*/*/*.py)
 	@echo "--- setting up $(BENCH_VENV) with the peers"
 	@$(PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip $(BUILD) torch
@@ -76,6 +76,7 @@ $(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recoll
 bench: $(BENCH_READY)
 	@echo "--- measuring (interleaved, medians)"
 	@$(BENCH_VENV)/bin/python bench/memory/run.py --report docs/bench $(if $(QUICK),--quick)
+	@$(BENCH_VENV)/bin/python bench/lasting/run.py --report docs/bench $(if $(QUICK),--quick)
 
 bench-quick:
 	@$(MAKE) bench QUICK=1

@@ -1,0 +1,80 @@
+"""Everything about lasting memories: prints the tables, and writes them to a page.
+
+python bench/lasting/run.py --report docs/bench
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from datetime import date
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+PAGE = """# Snapshots, shared memory and journals: speed
+
+Written by `make bench` on {day}, {machine}, Python {python}; {versions}.
+
+The machine is shared and its disk is virtual: read the ratios. Ways take turns, and the median round counts.
+
+## Saving and loading
+
+A plain buffer is a dict of arrays with a next observation beside every observation. recollect's save is on disk when it
+returns and its files carry checksums that are verified on loading; the others are given with and without an fsync after
+them. Files are loaded from the system's cache.
+
+{snapshots}
+
+## Processes that write into one memory
+
+From a common start until the last row is in. One learner process owns the memory; the machine has {cores} cores.
+
+{sharing}
+
+## What an append costs
+
+{appending}
+"""
+
+
+def main() -> None:
+    """Run all scripts of this folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--report", type=Path, help="folder for a page of the results")
+    options = parser.parse_args()
+
+    import appending
+    import sharing
+    import snapshots
+
+    parts = {}
+    for module in (sharing, appending, snapshots):
+        parts[module.__name__] = module.run(quick=options.quick)
+        print(f"\n{parts[module.__name__]}", flush=True)
+    if options.report:
+        folder = options.report / "quick" if options.quick else options.report
+        folder.mkdir(parents=True, exist_ok=True)
+        versions = ", ".join(
+            f"{name} {importlib.metadata.version(name)}" for name in ("recollect", "numpy", "torch", "cpprb")
+        )
+        page = PAGE.format(
+            day=date.today().isoformat(),
+            machine=platform.machine(),
+            python=platform.python_version(),
+            versions=versions,
+            cores=os.cpu_count(),
+            **parts,
+        )
+        (folder / "lasting.md").write_text(page)
+        print(f"\nwritten to {folder / 'lasting.md'}")
+
+
+if __name__ == "__main__":
+    main()
