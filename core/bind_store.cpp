@@ -294,7 +294,7 @@ std::int64_t Store::take(std::int64_t index, nb::handle runs, nb::handle into) c
 }
 
 void Store::flush() {
-  Timeline::Flushed flushed;
+  std::vector<Records::Lane> flushed;
   shelf_->read([&] { flushed = timeline().flushing(); });
   timeline().sync_slab();  // rows that are appended meanwhile lie above what is recorded
   shelf_->write([&] { timeline().record(flushed); });

@@ -94,10 +94,6 @@ class Timeline {
     if (index.open == kNone) return;
     log_event(Journal::kCut, lane);
     const std::int64_t newest = index.head - 1;
-    if (records_ && records_->lanes()[static_cast<std::size_t>(lane)].head > newest - 1) {
-      records_->lanes()[static_cast<std::size_t>(lane)].head = std::max(newest - 1, index.tail);
-      records_->write();
-    }
     ++version_;
     if (ground_.loose) {
       ground_.flags[slot(lane, newest)] |= kTruncated;
@@ -173,27 +169,21 @@ class Timeline {
     return true;
   }
 
-  // What `flush` has to put down once the bytes are on disk.
-  struct Flushed {
+  // What is on disk once `sync_slab` has returned, to be given to `record` then.
+  std::vector<Records::Lane> flushing() const {
     std::vector<Records::Lane> lanes;
-    std::vector<std::int64_t> revisions;
-  };
-  Flushed flushing() const {
-    Flushed flushed;
-    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) {
-      flushed.lanes.push_back({head(lane), ground_.states[lane].floor.load(), 0});
-      flushed.revisions.push_back(revision(lane));
-    }
-    return flushed;
+    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane)
+      lanes.push_back({head(lane), ground_.states[lane].floor.load(), 0});
+    return lanes;
   }
   void sync_slab() const { sync_pages(ground_.slab.data(), ground_.slab.bytes()); }
-  void record(const Flushed& flushed) {
+  // A cut since then may have changed the newest of these rows, or taken it back; but files are cut again when they are
+  // opened, and then that row is a closing row or gone.
+  void record(const std::vector<Records::Lane>& flushed) {
     if (!records_) return;
-    for (std::int64_t i = 0; i < ground_.lanes; ++i) {
-      const auto k = static_cast<std::size_t>(i);
-      if (revision(i) != flushed.revisions[k]) continue;  // cut meanwhile: its newest rows are not certain
-      records_->lanes()[k].head = flushed.lanes[k].head;
-      records_->lanes()[k].floor = flushed.lanes[k].floor;
+    for (std::size_t lane = 0; lane < flushed.size(); ++lane) {
+      records_->lanes()[lane].head = flushed[lane].head;
+      records_->lanes()[lane].floor = flushed[lane].floor;
     }
     records_->write();
   }

@@ -162,6 +162,29 @@ def test_a_half_written_step_does_not_count(tmp_path: Path) -> None:
     assert len(before[0]) - 6 <= len(after[0]) <= len(before[0]) - 4
 
 
+@pytest.mark.parametrize("done", ["step", "closing"])
+def test_a_half_done_cut_is_finished(tmp_path: Path, done: str) -> None:
+    """A cut changes the flags of two rows; a writer may die between them."""
+    path = tmp_path / "rows"
+    with new_memory(50, rc.Uniform(), storage=rc.Mapped(path)) as memory:
+        fill(memory, 0, 10)
+        data = bytearray(path.read_bytes())
+    data[SESSION : SESSION + 512] = data[SESSION : SESSION + 512].replace(b"true", b"false")
+    flags = len(data) - 2 * (1 << 16) - 2 * PAGE  # before the lane states
+    assert list(data[flags : flags + 11]) == [8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    if done == "step":
+        data[flags + 8] |= 2
+    else:
+        data[flags + 9] = 4
+    path.write_bytes(data)
+    with rc.Memory.open(rc.Mapped(path)) as memory:
+        assert memory.episodes.length.tolist() == [9, 9]
+        assert memory.episodes.truncated.tolist() == [True, True]
+        checkable.check_lanes(memory)
+        fill(memory, 10, 5)
+        checkable.check_lanes(memory, cuts=1)
+
+
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     missing = tmp_path / "missing"
