@@ -25,5 +25,6 @@ NB_MODULE(_core, module) {
   });
   recollect::bind_store(module);
   recollect::bind_reader(module);
+  recollect::bind_parts(module);
   recollect::bind_scans(module);
 }

@@ -50,4 +50,7 @@ class Store {
   bool bare_;
 };
 
+// Adds what concerns rows as they are.
+void bind_rows(nanobind::class_<Store>& type);
+
 }  // namespace recollect
