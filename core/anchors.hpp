@@ -69,17 +69,27 @@ class Anchors {
     lane.spare = std::max(lane.spare, std::min(4 * written + 64 + reach_.behind, timeline_.span() / 2));
     return true;
   }
-  // Nothing was torn: fewer rows need to be left alone, and in the end none.
+  // Nothing was torn: fewer rows need to be left alone, and none where nobody writes.
   void relax() {
-    for (LaneAnchors& lane : lanes_) {
+    for (std::int64_t i = 0; i < timeline_.lanes(); ++i) {
+      LaneAnchors& lane = lanes_[static_cast<std::size_t>(i)];
       if (lane.spare == 0) continue;
       lane.spare -= (lane.spare + 63) / 64;
-      if (lane.spare > 0) continue;
-      const std::int64_t dropped = lane.list.popped() + lane.list.size();
-      lane = LaneAnchors();
-      lane.list.restart(dropped);
-      version_ = ~std::uint64_t{0};
+      if (lane.spare == 0) spare_none(lane);
     }
+    rest();
+  }
+  // Where nobody writes at the moment no row has to be left alone.
+  void rest() {
+    for (std::int64_t i = 0; i < timeline_.lanes(); ++i) {
+      LaneAnchors& lane = lanes_[static_cast<std::size_t>(i)];
+      if (lane.spare > 0 && timeline_.overwritten(i) <= timeline_.tail(i)) spare_none(lane);
+    }
+  }
+  // Leaves no row alone any longer.
+  void spare_none() {
+    for (LaneAnchors& lane : lanes_)
+      if (lane.spare > 0) spare_none(lane);
   }
   // Changes whenever the anchors may have.
   std::uint64_t version() const { return changes_; }
@@ -150,6 +160,13 @@ class Anchors {
 
  private:
   static constexpr std::int64_t kFewLanes = 32;
+
+  void spare_none(LaneAnchors& lane) {
+    const std::int64_t dropped = lane.list.popped() + lane.list.size();
+    lane = LaneAnchors();
+    lane.list.restart(dropped);
+    version_ = ~std::uint64_t{0};
+  }
 
   std::int64_t wrapped(std::int64_t lane, std::int64_t slot) const {
     return slot >= (lane + 1) * timeline_.span() ? slot - timeline_.span() : slot;

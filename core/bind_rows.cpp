@@ -108,6 +108,14 @@ void bind_rows(nb::class_<Store>& type) {
              store.shelf()->write([&] { recalled = store.timeline().recall(); });
              return recalled;
            })
+      .def("plausible",
+           [](const Store& store, std::int64_t lane) {
+             if (lane < 0 || lane >= store.timeline().lanes()) throw nb::index_error("lane out of range");
+             return store.timeline().plausible(lane);
+           },
+           "lane"_a)
+      // Without a lock: in a child, whoever held one is gone.
+      .def("forked", [](Store& store) { store.timeline().forked(); })
       .def("flush", &Store::flush, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "release",

@@ -53,10 +53,12 @@ class Ground {
   // Whether an address lies in this memory.
   bool owns(const char* address) const { return address >= slab.data() && address < slab.data() + slab.bytes(); }
 
-  // Rows below this serial are gone, or may be half overwritten by now.
+  // Rows below this serial are gone, or may be half overwritten by now. A claim that is taken back raises the floor first,
+  // so the two together never go down.
   std::int64_t overwritten(std::int64_t lane) const {
     std::atomic_thread_fence(std::memory_order_acquire);  // after the reading that this call is to judge
-    return states[lane].claim.load(std::memory_order_relaxed) - span;
+    const std::int64_t claim = states[lane].claim.load(std::memory_order_acquire);
+    return std::max(claim - span, states[lane].floor.load(std::memory_order_acquire));
   }
 
   // Calls visit(slot, rows) for the one or two stretches of slots that rows of a lane lie in.

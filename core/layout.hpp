@@ -16,7 +16,7 @@ struct alignas(64) LaneState {
   std::atomic<std::int64_t> head;      // serial that the next row will have: rows below it are whole
   std::atomic<std::int64_t> claim;     // rows up to this serial may be half written, and what their slots held is gone
   std::atomic<std::int64_t> floor;     // rows below this serial are gone whatever their slots hold
-  std::atomic<std::int64_t> revision;  // counts changes to rows below head
+  std::atomic<std::int64_t> revision;  // counts changes to rows below head, by two; odd while one is being made
 };
 static_assert(sizeof(LaneState) == 64 && std::atomic<std::int64_t>::is_always_lock_free);
 

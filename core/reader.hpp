@@ -137,6 +137,7 @@ class Reader {
   auto locked(const Work& work) {
     return shelf_->read([&] {
       std::lock_guard<std::mutex> drawing(mutex_);
+      anchors_.rest();
       anchors_.update();
       return work(static_cast<const Anchors&>(anchors_), *sampler_, random_);
     });
@@ -152,6 +153,7 @@ class Reader {
       Timeline& timeline = shelf_->timeline;
       if (timeline.others()) timeline.catch_up();
       std::lock_guard<std::mutex> drawing(mutex_);
+      anchors_.spare_none();
       anchors_.update();
       for (std::int64_t lane = 0; lane < timeline.lanes(); ++lane) {
         const LaneIndex& index = timeline.lane(lane);
@@ -199,7 +201,13 @@ class Reader {
         if (draws_.partial) n = std::min(n, drawn.available);
         worker.rows.resize(static_cast<std::size_t>(n));
         worker.weights.resize(static_cast<std::size_t>(n));
-        n = sampler_->draw(anchors_, random_, n, beta, worker.rows.data(), worker.weights.data());
+        const std::int64_t got = sampler_->draw(anchors_, random_, n, beta, worker.rows.data(), worker.weights.data());
+        if (shelf_->timeline.others()) {
+          if (got == 0 || (got < n && !draws_.partial)) return false;
+          for (std::int64_t i = 0; i < got; ++i)
+            if (!anchors_.usable(worker.rows[static_cast<std::size_t>(i)])) return false;
+        }
+        n = got;
         ++batches;
       }
       fill(worker, n, threads, drawn);

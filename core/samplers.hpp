@@ -24,7 +24,9 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
   // Draws up to n rows and their importance weights (1 unless the sampler has reason to differ); returns how many.
-  // The anchors are up to date and, unless the sampler says otherwise, there is at least one.
+  // The anchors are up to date and, unless the sampler says otherwise, there is at least one. Where another process
+  // overwrites rows meanwhile, flags may not be what the anchors were counted by: then rows may be fewer, or closing
+  // rows, but never none of this memory's.
   virtual std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double beta, Row* rows,
                             float* weights) = 0;
   virtual std::size_t bytes() const { return 0; }
@@ -37,13 +39,15 @@ class Sampler {
   virtual bool restore(const Anchors&, const SamplerState& state) { return state.bytes == 0; }
 };
 
+constexpr int kTries = 10000;
+
 inline Row draw_one(const Anchors& anchors, Philox& random) {
   const auto width = static_cast<std::uint64_t>(anchors.width());
-  // Closing rows are at most every other row, so this ends soon.
-  for (;;) {
-    const Row row = anchors.at(static_cast<std::int64_t>(random.below(width)));
-    if (anchors.usable(row)) return row;
-  }
+  // Closing rows are at most every other row, so this ends soon unless flags change while they are read.
+  Row row = anchors.at(static_cast<std::int64_t>(random.below(width)));
+  for (int i = 0; i < kTries && !anchors.usable(row); ++i)
+    row = anchors.at(static_cast<std::int64_t>(random.below(width)));
+  return row;
 }
 
 inline std::vector<Row> all_anchors(const Anchors& anchors) {
@@ -84,13 +88,15 @@ class DistinctSampler final : public Sampler {
                     float* weights) override {
     if (n > anchors.count() / 2) {
       std::vector<Row> all = all_anchors(anchors);
+      n = std::min(n, static_cast<std::int64_t>(all.size()));
       shuffle(all, static_cast<std::size_t>(n), random);
       std::copy(all.begin(), all.begin() + n, rows);
     } else {
       std::size_t size = 4;
       while (size < 4 * static_cast<std::size_t>(n)) size *= 2;
       taken_.assign(size, -1);
-      for (std::int64_t i = 0; i < n;) {
+      std::int64_t i = 0;
+      for (std::int64_t tries = 0; i < n && tries < kTries * n; ++tries) {
         const Row row = draw_one(anchors, random);
         const std::int64_t key = row.slot;
         std::size_t place = (static_cast<std::uint64_t>(key) * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
@@ -99,6 +105,7 @@ class DistinctSampler final : public Sampler {
         taken_[place] = key;
         rows[i++] = row;
       }
+      n = i;
     }
     std::fill(weights, weights + n, 1.0f);
     return n;
@@ -120,7 +127,8 @@ class RecentSampler final : public Sampler {
     }
     std::int64_t found = 0;
     const std::int64_t wanted = std::min(n, anchors.count());
-    while (found < wanted) {
+    for (std::int64_t before = -1; found < wanted && found > before;) {
+      before = found;
       for (std::int64_t lane = lanes; lane-- > 0 && found < wanted;) {
         std::int64_t serial;
         if (back(anchors, lane, cursor[static_cast<std::size_t>(lane)], serial))
@@ -179,8 +187,8 @@ class ShuffledSampler final : public Sampler {
     std::vector<Row> order(state.bytes / sizeof(Row));
     if (order.size() * sizeof(Row) != state.bytes) return false;
     if (!order.empty()) std::memcpy(order.data(), state.data, state.bytes);
-    for (Row& row : order)
-      if (!anchors.contains(row)) return false;
+    // Rows that were lost while saving are passed over.
+    order.erase(std::remove_if(order.begin(), order.end(), [&](Row& row) { return !anchors.contains(row); }), order.end());
     order_ = std::move(order);
     next_ = 0;
     version_ = anchors.version();
@@ -203,9 +211,10 @@ class PrioritizedSampler final : public Sampler {
   std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double beta, Row* rows,
                     float* weights) override {
     follow(anchors);
+    const double total = tree_.total();
+    if (!(total > 0)) return 0;
     positions_.resize(static_cast<std::size_t>(n));
     leaves_.resize(static_cast<std::size_t>(n));
-    const double total = tree_.total();
     const double part = total / static_cast<double>(n);
     for (std::int64_t i = 0; i < n; ++i) {
       const double unit = random.unit();
@@ -292,8 +301,9 @@ class PrioritizedSampler final : public Sampler {
     for (std::int64_t lane = 0; lane < timeline.lanes(); ++lane)
       anchors.each(lane, 0, [&](const Row& row) {
         leaves.push_back(row.slot);
-        values.push_back(given[row.slot]);
-        right = right && given[row.slot] >= kSmallest && given[row.slot] <= kLargest;
+        // Zero: it could not be drawn when it was saved, but can be now.
+        values.push_back(given[row.slot] == 0 ? state.largest : given[row.slot]);
+        right = right && values.back() >= kSmallest && values.back() <= kLargest;
       });
     if (!right) return false;
     tree_.clear();

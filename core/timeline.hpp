@@ -95,12 +95,13 @@ class Timeline {
     log_event(Journal::kCut, lane);
     const std::int64_t newest = index.head - 1;
     ++version_;
+    ground_.states[lane].revision.fetch_add(1, std::memory_order_acq_rel);
     if (ground_.loose) {
       ground_.flags[slot(lane, newest)] |= kTruncated;
       index.closed.push({index.open, newest + 1});
     } else if (index.open == newest) {
       ground_.raise_floor(lane, index.tail);  // the row that this one overwrote does not come back
-      ground_.states[lane].claim.store(newest, std::memory_order_relaxed);
+      ground_.states[lane].claim.store(newest, std::memory_order_release);
       ground_.states[lane].head.store(newest, std::memory_order_release);
       index.head = newest;
     } else {
@@ -148,9 +149,16 @@ class Timeline {
       if (!closing && (before & kEnded)) ground_.close(lane, newest);
       if (closing && !(before & kEnded)) before |= kTruncated;
     }
-    state.revision.fetch_add(1, std::memory_order_release);
+    state.revision.store((state.revision.load() | 1) + 1, std::memory_order_release);
     catch_up(lane);
     ++version_;
+  }
+
+  // Whether a lane's numbers can be what a writer left there.
+  bool plausible(std::int64_t lane) const {
+    const LaneState& state = ground_.states[lane];
+    const std::int64_t head = state.head.load(), claim = state.claim.load(), floor = state.floor.load();
+    return floor >= 0 && head >= floor && head <= kMostSerials && claim >= head && claim <= head + ground_.span;
   }
 
   // Believes only what the record says, after a power cut; false if there is no record or it cannot be right.
@@ -214,6 +222,12 @@ class Timeline {
   void log_to(std::unique_ptr<Journal> journal) { journal_ = std::move(journal); }
   bool logging() const { return journal_ != nullptr; }
 
+  // In a child process: what the parent logs and holds is the parent's.
+  void forked() {
+    journal_.reset();
+    held_.clear();
+  }
+
   // Makes a lane hold the rows [tail, head) that were put. `start`: first step of the episode that the row at tail
   // belongs to; `gone`: episodes before it. False, and nothing changed, if the flags form no episodes.
   bool adopt(std::int64_t lane, std::int64_t tail, std::int64_t head, std::int64_t start, std::int64_t gone) {
@@ -228,7 +242,7 @@ class Timeline {
     index.tail = index.head = tail;
     index.open = tail < head && start < tail ? start : kNone;
     index.follow(ground_.lane_flags(lane), ground_.span, ground_.loose, head);
-    index.revision = state.revision.fetch_add(1, std::memory_order_release) + 1;
+    index.revision = state.revision.fetch_add(2, std::memory_order_release) + 2;
     ++version_;
     return true;
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -297,10 +298,59 @@ def test_loose_rows_go_to_npz_and_d4rl(tmp_path: Path) -> None:
     memory.export(tmp_path / "data.npz")
     same_episodes(memory, rc.Memory.from_dataset(tmp_path / "data.npz"))
     memory.export(tmp_path / "data.hdf5")
-    again = rc.Memory.from_dataset(tmp_path / "data.hdf5")
-    assert again.episodes.length.tolist() == [6] * 6
+    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "data.hdf5"))
     with pytest.raises(rc.errors.DatasetError, match="Minari must be given a schema without next fields"):
         memory.export(tmp_path / "minari-v0")
+
+
+@pytest.mark.parametrize("name", ["data.npz", "data.hdf5", "minari-v0"])
+def test_no_episodes_at_all(tmp_path: Path, name: str) -> None:
+    assert flat_memory(3).export(tmp_path / name) == 0
+    assert len(rc.Memory.from_dataset(tmp_path / name)) == 0
+
+
+def test_a_dataset_that_lies_about_its_steps_is_read_whole(tmp_path: Path) -> None:
+    memory = flat_memory()
+    memory.export(tmp_path / "minari-v0")
+    metadata = tmp_path / "minari-v0" / "data" / "metadata.json"
+    metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "total_steps": 7}))
+    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "minari-v0"))
+
+
+def test_exporting_while_steps_are_appended(tmp_path: Path) -> None:
+    """Episodes that are overwritten meanwhile are left out; none is mixed up."""
+    schema = rc.Schema(obs=rc.Field((400,)), action=rc.Field((), "int32"))
+    memory = rc.Memory(schema, 3000, seed=0)
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            steps = number + np.arange(50)
+            memory.extend(
+                obs=np.repeat(steps[:, None], 400, 1),
+                action=steps,
+                reward=steps,
+                terminated=np.arange(50) == 49,
+                truncated=np.zeros(50, bool),
+            )
+            number += 50
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        while not memory.full:
+            pass
+        for number in range(8):
+            memory.export(tmp_path / f"{number}.npz")
+    finally:
+        stop.set()
+        thread.join()
+    for number in range(8):
+        with np.load(tmp_path / f"{number}.npz") as file:
+            obs, action = file["field/obs"], file["field/action"]
+        np.testing.assert_array_equal(obs, np.repeat(action[:, None], 400, 1))
+        assert (np.diff(action.reshape(-1, 50), axis=1) == 1).all()
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
@@ -336,7 +386,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     flat_memory().export(tmp_path / "minari-v0")
     metadata = tmp_path / "minari-v0" / "data" / "metadata.json"
     about = json.loads(metadata.read_text())
-    del about["total_steps"]
+    del about["total_episodes"]
     metadata.write_text(json.dumps(about))
-    with pytest.raises(rc.errors.DatasetError, match="total_steps"):
+    with pytest.raises(rc.errors.DatasetError, match="total_episodes"):
         rc.Memory.from_dataset(tmp_path / "minari-v0")

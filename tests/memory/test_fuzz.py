@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import warnings
@@ -258,6 +259,21 @@ def test_damaged_files_of_rows(tmp_path: Path, cases: int) -> None:
         finally:
             copy.unlink()
     assert refused > cases * 0.3
+
+
+@pytest.mark.parametrize("content", [b"", bytes(500)])
+def test_a_journal_of_nothing_is_damage(tmp_path: Path, content: bytes) -> None:
+    """Its first record was on disk before the snapshot named it."""
+    memory = new_memory(50)
+    memory.save(tmp_path / "saved", journal="synced")
+    (path,) = (tmp_path / "saved").glob("journal-*.log")
+    path.write_bytes(content)
+    with pytest.raises(rc.errors.SnapshotError, match="must begin with a record about itself, got nothing"):
+        rc.Memory.load(tmp_path / "saved")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(rc.errors.SnapshotError, match="must be a file, got something else"):
+        rc.Memory.load(tmp_path / "saved")
 
 
 def test_a_damaged_journal_says_where(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import recollect as rc
 from oracle import Oracle, padded
+from recollect.memory.snapshot import saving
 
 windows = st.one_of(
     st.just(rc.Transition()),
@@ -68,6 +69,8 @@ class Machine(RuleBasedStateMachine):
         if loose:
             fields |= {"next_obs": rc.Field((2,)), "next_state": rc.Field((), "float64")}
         self.folder = Path(tempfile.mkdtemp())
+        # So few that saves keep segments of those before.
+        self.segment_rows, saving.SEGMENT_ROWS = saving.SEGMENT_ROWS, 4
         self.name = f"test-{uuid.uuid4().hex}"
         self.storage = {"ram": rc.Ram(), "mapped": rc.Mapped(self.folder / "rows")}.get(self.kind, rc.Shared(self.name))
         self.memory = rc.Memory(
@@ -255,6 +258,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "memory"):
+            saving.SEGMENT_ROWS = self.segment_rows
             for writer in self.writers:
                 writer.close()
             self.memory.close()

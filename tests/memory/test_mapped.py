@@ -236,6 +236,20 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         rc.Memory(checkable.SCHEMA, 100, storage=rc.Ram)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("head", [-5, 1 << 61])
+def test_damaged_lanes_are_refused(tmp_path: Path, head: int) -> None:
+    path = tmp_path / "rows"
+    with new_memory(50, storage=rc.Mapped(path)) as memory:
+        fill(memory, 0, 10)
+    data = bytearray(path.read_bytes())
+    at = len(data) - 2 * (1 << 16) - PAGE + 64
+    data[at : at + 8] = head.to_bytes(8, "little", signed=True)
+    path.write_bytes(data)
+    with pytest.raises(rc.errors.StorageError) as caught:
+        rc.Memory.open(rc.Mapped(path))
+    assert str(caught.value) == f"{path} must hold whole lanes, got a damaged lane 1. Restore it from a copy."
+
+
 def test_a_file_whose_making_was_cut_off_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     for content in (b"", bytes(100), bytes(1 << 20)):
@@ -250,12 +264,14 @@ def test_a_forked_child_may_not_write(tmp_path: Path) -> None:
     memory = new_memory(100, storage=rc.Mapped(tmp_path / "rows"))
     child = os.fork()
     if child == 0:
-        try:
-            fill(memory, 0, 1)
-        except rc.errors.StorageError:
-            os._exit(7)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        refused = 0
+        for change in (lambda: fill(memory, 0, 1), memory.clear, memory.cut):
+            try:
+                change()
+            except rc.errors.StorageError:
+                refused += 1
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     memory.close()
 
 

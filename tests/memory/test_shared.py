@@ -6,16 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import checkable
 import recollect as rc
+from recollect.memory.snapshot import SystemDisk, codec_of, save
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 
@@ -84,6 +87,36 @@ def test_actors_write_while_the_learner_samples(name: str, sampler: rc.Sampler) 
             assert numbers[-1] == 19_998
             assert len(numbers) > 1800
     assert not there(name)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [rc.Uniform(replace=False), rc.Recent(), rc.Shuffled(), rc.Prioritized()],
+    ids=lambda part: part.spec()[0],
+)
+def test_a_small_ring_that_is_overwritten_all_the_time(name: str, sampler: rc.Sampler, tmp_path: Path) -> None:
+    """Flags change while samplers look at them: they neither hang nor crash, and snapshots taken meanwhile load."""
+    with rc.Memory(checkable.SCHEMA, 4 * 90, 4, storage=rc.Shared(name), sampler=sampler, seed=0) as memory:
+        actors = [checkable.start_actor(name, lane, 0, 40_000, size) for lane, size in enumerate((1, 3, 20, 44))]
+        sampled = saved = 0
+        while any(actor.poll() is None for actor in actors):
+            try:
+                checkable.check(memory.sample(60))
+                sampled += 1
+            except rc.errors.NotEnoughRows:
+                pass
+            if sampled % 20 == 19:
+                memory.save(tmp_path / "saved")
+                checkable.check_lanes(rc.Memory.load(tmp_path / "saved"))
+                saved += 1
+                sampled += 1
+        for actor in actors:
+            actor.communicate()
+        assert all(actor.returncode == 0 for actor in actors)
+        assert sampled > 20
+        assert saved > 0
+        assert memory.ready > 4 * 80  # nothing is left alone once the writers are gone
+        checkable.check_lanes(memory)
 
 
 @pytest.mark.slow
@@ -174,6 +207,62 @@ def test_the_last_user_removes_the_segment(name: str) -> None:
     assert there(name)
     del again
     assert not there(name)
+
+
+def test_users_that_leave_together_leave_nothing_behind(name: str) -> None:
+    for _ in range(100):
+        memory, writer = small(name), rc.Writer(name, 0)
+        threads = [threading.Thread(target=user.close) for user in (memory, writer)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not there(name)
+
+
+def test_a_loaded_memory_leaves_its_lanes_to_actors(name: str, tmp_path: Path) -> None:
+    with small(name) as memory:
+        for _ in range(5):
+            memory.append(lanes=1, **STEP)
+        memory.save(tmp_path / "saved")
+    with rc.Memory.load(tmp_path / "saved", storage=rc.Shared(name)) as memory, rc.Writer(name) as writer:
+        writer.append(**{key: np.stack([value, value]) for key, value in STEP.items()})
+        assert memory.episodes.length.tolist() == [1, 4, 1]
+
+
+class Acting:
+    """A disk on which a writer acts when the second file is made: the first segment, after the instant of the save."""
+
+    def __init__(self, writer: rc.Writer, *, append: bool) -> None:
+        self.writer, self.append, self.files = writer, append, 0
+
+    def __getattr__(self, call: str) -> Any:
+        return getattr(SystemDisk(), call)
+
+    def create(self, path: Path) -> int:
+        self.files += 1
+        if self.files == 2:
+            if self.append:
+                self.writer.append(**{**STEP, "obs": np.full(3, 999, np.float32)})
+            self.writer.cut()
+        return SystemDisk().create(path)
+
+
+def test_rows_that_change_while_they_are_saved(name: str, tmp_path: Path) -> None:
+    """A writer cuts and appends between the instant of a save and the copying: the snapshot loads, without them."""
+    for kind in range(4):
+        with small(name) as memory, rc.Writer(name, 0) as writer:
+            for step in range(30):
+                writer.append(**{**STEP, "obs": np.full(3, step, np.float32), "terminated": step % 7 == 6})
+            if kind % 2:
+                writer.append(**{**STEP, "terminated": True})
+                writer.append(**STEP)
+            save(memory._subject, tmp_path / str(kind), Acting(writer, append=kind > 1), codec_of(None))
+            loaded = rc.Memory.load(tmp_path / str(kind))
+            assert len(loaded) > 10
+            for batch in loaded.epoch(100):
+                assert (batch.obs < 900).all()
+                assert ((batch.next_obs == batch.obs + 1) | batch.terminated[:, None]).all() or kind % 2
 
 
 def test_another_layout_is_refused_while_the_segment_is_used(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 import checkable
 import recollect as rc
+from recollect.memory.snapshot import saving
 from test_crash import fill, fingerprint, new_memory
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -116,8 +118,9 @@ def test_a_lane_that_stands_still_does_not_keep_old_files(tmp_path: Path) -> Non
     same_batches(memory, rc.Memory.load(folder))
 
 
-def test_two_memories_that_part_do_not_mix(tmp_path: Path) -> None:
+def test_two_memories_that_part_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both come from one snapshot and save to its folder by turns: each finds its own rows, not the other's."""
+    monkeypatch.setattr(saving, "SEGMENT_ROWS", 128)
     folder = tmp_path / "saved"
     memory = new_memory(2000)
     fill(memory, 0, 1000)
@@ -132,6 +135,77 @@ def test_two_memories_that_part_do_not_mix(tmp_path: Path) -> None:
     same_batches(rc.Memory.load(folder), two)
     one.save(folder)
     same_batches(rc.Memory.load(folder), one)
+
+
+def test_a_segment_that_went_missing_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "SEGMENT_ROWS", 128)
+    memory = new_memory(1000)
+    fill(memory, 0, 900)
+    memory.save(tmp_path / "saved")
+    first, second, *_ = sorted((tmp_path / "saved").glob("rows-*"))
+    first.unlink()
+    second.write_bytes(b"short")
+    memory.save(tmp_path / "saved")
+    same_batches(memory, rc.Memory.load(tmp_path / "saved"))
+
+
+def test_numbers_of_numpy_in_settings(tmp_path: Path) -> None:
+    memory = rc.Memory(
+        checkable.SCHEMA,
+        np.int64(1000),
+        np.int64(2),
+        sampler=rc.Prioritized(alpha=np.float32(0.5), beta=rc.Linear(0.4, 1.0, np.int64(10))),  # type: ignore[arg-type]
+        window=rc.NStep(np.int64(3)),  # type: ignore[arg-type]
+        stack={"obs": np.int64(2)},  # type: ignore[dict-item]
+        seed=0,
+    )
+    fill(memory, 0, 100)
+    memory.save(tmp_path / "saved")
+    same_batches(memory, rc.Memory.load(tmp_path / "saved"))
+
+
+def test_a_sampler_that_keeps_something_else_is_no_damage(tmp_path: Path) -> None:
+    for number, (was, now) in enumerate(
+        [
+            (rc.Shuffled(), rc.Prioritized()),
+            (rc.Prioritized(beta=lambda step: 0.5), rc.Uniform()),
+            (rc.Prioritized(beta=lambda step: 0.5), rc.Shuffled()),
+        ]
+    ):
+        memory = new_memory(500, was)
+        fill(memory, 0, 300)
+        memory.sample(8)
+        memory.save(tmp_path / str(number))
+        rc.Memory.load(tmp_path / str(number), sampler=now).sample(8)
+
+
+def test_folders_above_are_made_safe_too(tmp_path: Path) -> None:
+    from recollect.memory.snapshot import SystemDisk, codec_of, save
+
+    synced = []
+
+    class Watching:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(SystemDisk(), name)
+
+        def sync_folder(self, folder: Path) -> None:
+            synced.append(folder)
+
+    save(new_memory(20)._subject, tmp_path / "a" / "b" / "c", Watching(), codec_of(None))
+    assert synced[:3] == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+
+
+def test_a_child_leaves_the_parents_journal_and_rows_alone(tmp_path: Path) -> None:
+    memory = new_memory(200)
+    memory.save(tmp_path / "saved", journal="written")
+    fill(memory, 0, 20)
+    child = os.fork()
+    if child == 0:
+        fill(memory, 20, 30)
+        os._exit(0)
+    os.waitpid(child, 0)
+    fill(memory, 20, 10)
+    assert checkable.newest(rc.Memory.load(tmp_path / "saved")) == checkable.newest(memory) == [28, 28]
 
 
 def test_several_folders_by_turns_are_all_saved_in_part(tmp_path: Path) -> None:
@@ -357,9 +431,7 @@ def test_errors_say_which_file_and_why(tmp_path: Path) -> None:
     manifest = folder / "manifest.json"
     with pytest.raises(rc.errors.SnapshotError) as empty:
         rc.Memory.load(folder)
-    assert str(empty.value) == (
-        f"{manifest} must be there, got No such file or directory. Is this a snapshot's folder?"
-    )
+    assert str(empty.value) == (f"{manifest} must be there, got No such file or directory. Is the snapshot whole?")
     memory.save(folder)
     good = manifest.read_bytes()
     for text, message in {
@@ -391,9 +463,7 @@ def test_errors_say_which_file_and_why(tmp_path: Path) -> None:
     segment.unlink()
     with pytest.raises(rc.errors.SnapshotError) as caught:
         rc.Memory.load(folder)
-    assert str(caught.value) == (
-        f"{segment} must be there, got No such file or directory. It is damaged: restore it from a copy."
-    )
+    assert str(caught.value) == (f"{segment} must be there, got No such file or directory. Is the snapshot whole?")
     with pytest.raises(rc.errors.OptionError, match="compress must be None or 'zstd', got 'gzip'"):
         memory.save(folder, compress="gzip")
     with pytest.raises(rc.errors.OptionError, match="journal must be None, 'written' or 'synced', got 'yes'"):

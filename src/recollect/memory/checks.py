@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import OptionError, PriorityError
 from recollect.schema import Schema
 
-__all__ = ["finite", "frame_counts", "host", "key", "lane_count", "row_count", "some_lanes", "whole"]
+__all__ = ["finite", "frame_counts", "host", "key", "lane_count", "row_count", "rows", "some_lanes", "whole"]
 
 _MOST_BYTES = 1 << 46
 
@@ -79,7 +79,7 @@ def frame_counts(schema: Schema, stack: Mapping[str, int]) -> dict[str, int]:
         raise OptionError(
             "stack", "be used with a schema without next fields", ", ".join(stack), "Let windows find what follows."
         )
-    return dict(stack)
+    return {name: int(frames) for name, frames in stack.items()}
 
 
 def some_lanes(lanes: Any, count: int) -> Any:
@@ -95,3 +95,14 @@ def some_lanes(lanes: Any, count: int) -> Any:
     if array.size and (array.min() < 0 or array.max() >= count or np.unique(array).size != array.size):
         raise OptionError("lanes", rule, repr(lanes))
     return int(array) if array.ndim == 0 else array.astype(np.int64)
+
+
+def rows(lanes: Any, serials: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Lanes and serials of rows, as many of the one as of the other."""
+    which, where = np.atleast_1d(host(serials)), np.atleast_1d(host(lanes))
+    for name, array in (("lanes", where), ("serials", which)):
+        if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
+            raise OptionError(name, "be whole numbers [n]", f"{array.dtype}{list(array.shape)}")
+    if where.size not in (1, which.size):
+        raise OptionError("lanes", f"be one or as many as serials ({which.size})", where.size)
+    return np.broadcast_to(where.astype(np.int64), which.shape), which.astype(np.int64)

@@ -10,8 +10,8 @@ from typing import Any, final
 import numpy as np
 
 from recollect import _core
-from recollect.errors import NotEnoughRows, OptionError, StaleRows
-from recollect.memory import checks
+from recollect.errors import OptionError
+from recollect.memory import checks, refusals
 from recollect.memory.batch import Batch, Nest, nested
 from recollect.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
 from recollect.memory.prefetch import Prefetch
@@ -131,6 +131,7 @@ class Memory:
 
     def clear(self) -> None:
         """Forget all rows and priorities. Serials go on counting, so older batches are still known to be stale."""
+        self._ground.check_attached()
         self._store.clear()
         self._reader.forget()
 
@@ -149,7 +150,7 @@ class Memory:
             size = checks.whole("size", size, 1, 2**31 - 1)
         drawn = self._reader.sample(size, self._beta(beta), self._threads)
         if not isinstance(drawn, dict):
-            raise self._not_enough(size, drawn)
+            raise refusals.not_enough(size, drawn, len(self), self._span)
         return nested(drawn) if self._nested else Batch(drawn)
 
     def read(self, lanes: Any, serials: Any) -> Batch:
@@ -158,26 +159,10 @@ class Memory:
         Raises:
             StaleRows: If a row was overwritten, is not complete yet, or cannot begin this window.
         """
-        which = np.atleast_1d(checks.host(serials))
-        where = np.atleast_1d(checks.host(lanes))
-        for name, array in (("lanes", where), ("serials", which)):
-            if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
-                raise OptionError(name, "be whole numbers [n]", f"{array.dtype}{list(array.shape)}")
-        if where.size not in (1, which.size):
-            raise OptionError("lanes", f"be one or as many as serials ({which.size})", where.size)
-        where = np.broadcast_to(where.astype(np.int64), which.shape)
-        which = which.astype(np.int64)
+        where, which = checks.rows(lanes, serials)
         drawn = self._reader.read(where, which, self._threads)
         if not isinstance(drawn, dict):
-            tails, heads = self._store.heads()
-            lane, serial = int(where[drawn]), int(which[drawn])
-            held = f"{tails[lane]} to {heads[lane] - 1}" if 0 <= lane < self.lanes else "no such lane"
-            raise StaleRows(
-                f"row {drawn} (lane {lane}, serial {serial})",
-                "be one that a window can begin at",
-                f"serials {held} in that lane" if 0 <= lane < self.lanes else held,
-                "Rows are overwritten in time; closing rows and rows still being written cannot be read.",
-            )
+            raise refusals.stale(drawn, int(where[drawn]), int(which[drawn]), *self._store.heads())
         return nested(drawn) if self._nested else Batch(drawn)
 
     def reweigh(self, batch: Mapping[str, Any], errors: Any) -> int:
@@ -345,7 +330,8 @@ class Memory:
     ) -> Memory:
         """The memory that was saved to a folder: its next batches are those that the saved one would have drawn.
 
-        Episodes that were going on still are; call ``cut`` if their environments start anew.
+        Episodes that were going on still are; call ``cut`` if their environments start anew. A journal is appended but
+        not gone on with: call ``save`` with one again.
 
         Args:
             sampler: Another sampler than the saved one; priorities stay if it keeps them in the same way.
@@ -363,6 +349,7 @@ class Memory:
                 raise OptionError("storage", "hold no rows yet", f"{len(memory)} steps", "Choose another path or name.")
             memory._ground.write_to(None)
             snapshot.fill(memory._subject, salvage=salvage)
+            memory._ground.leave_lanes()
         return memory
 
     def export(self, path: str | os.PathLike[str], *, kind: str | None = None) -> int:
@@ -372,7 +359,8 @@ class Memory:
             kind: ``"minari"``, ``"d4rl"`` or ``"npz"``. By default the path decides: ``.npz``, ``.hdf5`` for D4RL, or a
                 folder for Minari.
         """
-        return write_dataset(Path(path), kind, self.schema, read_episodes(self))
+        episodes = read_episodes(self._store, self._ground.layout, self.episodes)
+        return write_dataset(Path(path), kind, self.schema, episodes)
 
     @classmethod
     def from_dataset(
@@ -415,7 +403,7 @@ class Memory:
     def close(self) -> None:
         """Let go of ``Mapped`` or ``Shared`` storage now rather than when the memory is garbage."""
         if self._ground.close():
-            self._store = self._reader = Closed()  # type: ignore[assignment]
+            self._store = self._reader = self._subject.reader = Closed()  # type: ignore[assignment]
 
     def __enter__(self) -> Memory:
         return self
@@ -436,22 +424,3 @@ class Memory:
             chosen = self.sampler.beta
             return check_beta(chosen(self._reader.counts()[1])) if callable(chosen) else chosen
         return 0.0
-
-    def _not_enough(self, size: int, available: int) -> NotEnoughRows:
-        if available < 0:
-            return NotEnoughRows(
-                "capacity",
-                "give lanes more rows than writers overwrite while a batch is read",
-                f"{self._span} rows a lane",
-                "Make the memory larger or the batch smaller.",
-            )
-        if available == 0:
-            return NotEnoughRows(
-                "memory",
-                "hold a complete window to be sampled",
-                f"{len(self)} steps and none complete",
-                "Append more: a step is complete once the next observation is known.",
-            )
-        return NotEnoughRows(
-            "size", f"be at most {available}, the rows that can be drawn without replacement", size, "Draw fewer."
-        )

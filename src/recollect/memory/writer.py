@@ -69,6 +69,7 @@ class Writer:
 
     def cut(self, lanes: Any = None) -> None:
         """End the open episodes of its lanes, or of some; see ``Memory.cut``."""
+        self._ground.check_attached()
         for lane in np.atleast_1d(self._chosen(lanes)):
             self._ground.store.cut(int(lane))
 

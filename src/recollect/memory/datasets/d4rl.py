@@ -22,8 +22,11 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
     h5py = open_h5py()
     one_obs_and_action(schema, "a D4RL file")
     keys = [column.key for column in schema if column.role != "next"]
-    parts: dict[str, list[Array]] = {_name(key): [] for key in keys}
-    parts |= {"next_observations": [], "terminals": [], "timeouts": []}
+    # An empty part first, so that there is something to write if there are no episodes.
+    parts: dict[str, list[Array]] = {_name(key): [np.empty((0, *schema[key].shape), schema[key].dtype)] for key in keys}
+    parts |= {"next_observations": list(parts["observations"]), "terminals": [], "timeouts": []}
+    for name in ("terminals", "timeouts"):
+        parts[name].append(np.empty(0, bool))
     count = 0
     for episode in episodes:
         steps = episode.steps
@@ -39,8 +42,7 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
     temporary = path.with_name(f".{path.name}.tmp")
     with h5py.File(temporary, "w") as file:
         for name, found in parts.items():
-            if found:
-                file.create_dataset(name, data=np.concatenate(found))
+            file.create_dataset(name, data=np.concatenate(found))
     temporary.replace(path)
     return count
 
@@ -64,6 +66,8 @@ def from_arrays(
     """Episodes from flat arrays. What was seen after a timeout is only known if ``next_observations`` is there.
 
     Where it is not, the last step of an episode that did not terminate gives the final observation of the step before.
+    Where it is, and is not the observation of the next row within an episode, rows are transitions that have nothing
+    to do with their neighbours: the schema then has a ``next_obs`` of its own.
     """
     missing = [name for name in (*_NAMES.values(), "terminals") if name not in arrays]
     if missing:
@@ -78,7 +82,6 @@ def from_arrays(
         values[key] = np.asarray(arrays[name])
     values["reward"] = values["reward"].reshape(total)
     fields = {key: field_of(key, array, float64=float64) for key, array in values.items()}
-    schema = Schema(**fields)
     values = {key: fits(array, fields[key]) for key, array in values.items()}
     terminals = np.asarray(arrays["terminals"]).reshape(total).astype(bool)
     timeouts = np.asarray(arrays.get("timeouts", np.zeros(total))).reshape(total).astype(bool)
@@ -88,6 +91,11 @@ def from_arrays(
     for key, array in {**values, "next_observations": following}.items():
         if array is not None and len(array) != total:
             raise DatasetError(str(path), f"have {total} values of {key}", len(array))
+    loose = following is not None and not _follow(values["obs"], following, terminals | timeouts)
+    if loose:
+        values = {"obs": values["obs"], "next_obs": following, **values}  # type: ignore[dict-item]
+        fields = {"obs": fields["obs"], "next_obs": fields["obs"], **fields}
+    schema = Schema(**fields)
     ends = np.flatnonzero(terminals | timeouts) + 1
     if total and (len(ends) == 0 or ends[-1] != total):
         ends = np.append(ends, total)  # the last episode was not finished
@@ -98,7 +106,9 @@ def from_arrays(
             terminated, truncated = bool(terminals[end - 1]), bool(timeouts[end - 1])
             last = end
             columns = {key: array[start:end] for key, array in values.items()}
-            if following is not None:
+            if loose:
+                pass
+            elif following is not None:
                 columns["obs"] = np.concatenate([columns["obs"], following[end - 1 : end]])
             elif terminated:
                 columns["obs"] = np.concatenate([columns["obs"], columns["obs"][-1:]])
@@ -110,6 +120,12 @@ def from_arrays(
             start = end
 
     return schema, episodes(), total + len(ends)
+
+
+def _follow(obs: Array, following: Array, ended: Array) -> bool:
+    """Whether what followed a step is what was seen at the next, within episodes."""
+    inside = ~ended[:-1]
+    return bool(np.array_equal(obs[1:][inside], following[:-1][inside], equal_nan=obs.dtype.kind == "f"))
 
 
 def _name(key: str) -> str:

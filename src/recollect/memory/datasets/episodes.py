@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
+from recollect import _core
 from recollect.errors import DatasetError
+from recollect.memory.storage import Layout
 from recollect.schema import Field, Schema
 
 if TYPE_CHECKING:
@@ -37,21 +39,21 @@ class Episode:
         return min((len(values) for values in self.columns.values()), default=0)
 
 
-def read_episodes(memory: Memory) -> Iterator[Episode]:
-    """The memory's ended episodes that are still there from their first step, lane by lane, oldest first."""
-    table = memory.episodes
-    span = memory.capacity // memory.lanes
-    views = {column.key: memory[column.key] for column in memory.schema}
-    bare = next(iter(views.values())).ndim == 1 + len(memory.schema.columns[0].shape)
-    ended = (table.terminated | table.truncated) & table.whole
-    for at in np.flatnonzero(ended):
-        start, length = int(table.start[at]), int(table.length[at])
+def read_episodes(store: _core.Store, layout: Layout, table: Any) -> Iterator[Episode]:
+    """The ended episodes that are still there from their first step, lane by lane, oldest first.
+
+    Episodes that are overwritten before their turn are left out.
+    """
+    schema, span = layout.schema, layout.span
+    views = {column.key: store.view(index) for index, column in enumerate(schema)}
+    for at in np.flatnonzero((table.terminated | table.truncated) & table.whole):
+        lane, start, length = int(table.lane[at]), int(table.start[at]), int(table.length[at])
         columns = {}
-        for column in memory.schema:
-            view = views[column.key] if bare else views[column.key][table.lane[at]]
-            more = column.role == "observed" and not memory.schema.loose
-            columns[column.key] = view[(start + np.arange(length + more)) % span]
-        yield Episode(columns, bool(table.terminated[at]), bool(table.truncated[at]))
+        for column in schema:
+            more = column.role == "observed" and not schema.loose
+            columns[column.key] = views[column.key][lane, (start + np.arange(length + more)) % span]
+        if store.lost(lane)[0] <= start:
+            yield Episode(columns, bool(table.terminated[at]), bool(table.truncated[at]))
 
 
 def write_episode(memory: Memory, episode: Episode) -> None:

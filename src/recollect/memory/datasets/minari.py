@@ -84,11 +84,13 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
     folder = path / "data" if (path / "data" / "main_data.hdf5").exists() else path
     try:
         about = json.loads((folder / "metadata.json").read_text())
-        count, total = int(about["total_episodes"]), int(about["total_steps"])
+        count, ours = int(about["total_episodes"]), about.get("recollect")
         with h5py.File(folder / "main_data.hdf5", "r") as file:
-            first = _tree(file["episode_0"])
-        ours = about.get("recollect")
-        schema, places = _known(ours) if isinstance(ours, dict) else _guess(about, first, infos, float64=float64)
+            total = sum(len(file[f"episode_{number}/terminations"]) for number in range(count))
+            if isinstance(ours, dict):
+                schema, places = _known(ours)
+            else:
+                schema, places = _guess(about, _tree(file["episode_0"]), infos, float64=float64)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SchemaError) as error:
         if isinstance(error, DatasetError):
             raise

@@ -2,7 +2,7 @@
 
 from recollect.memory.snapshot.compression import codec_of
 from recollect.memory.snapshot.disk import SystemDisk
-from recollect.memory.snapshot.load import opened
-from recollect.memory.snapshot.save import Subject, save
+from recollect.memory.snapshot.loading import opened
+from recollect.memory.snapshot.saving import Subject, save
 
 __all__ = ["Subject", "SystemDisk", "codec_of", "opened", "save"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, final
+
+from recollect.errors import SnapshotError
 
 try:
     import fcntl
@@ -79,6 +82,23 @@ class SystemDisk:
             os.fsync(file)
         finally:
             os.close(file)
+
+
+def open_file(path: Path) -> int:
+    """A file that is one, open for reading; not a link, a pipe or a device.
+
+    Raises:
+        SnapshotError: If there is none.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        file = os.open(path, flags)
+    except OSError as error:
+        raise SnapshotError(str(path), "be there", error.strerror or error, "Is the snapshot whole?") from None
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise SnapshotError(str(path), "be a file", "something else")
+    return file
 
 
 @contextmanager

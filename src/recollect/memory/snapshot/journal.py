@@ -14,7 +14,7 @@ import numpy as np
 
 from recollect import _core
 from recollect.errors import SnapshotError
-from recollect.memory.snapshot.disk import Disk
+from recollect.memory.snapshot.disk import Disk, open_file
 from recollect.memory.snapshot.manifest import digest
 from recollect.memory.storage import Layout
 
@@ -27,7 +27,6 @@ VERSION = 1
 
 _FRAME = struct.Struct("<QQ")
 _MOST_ABOUT = 1 << 16
-_MOST_RECORD = 1 << 40
 _ABOUT, _ROWS, _CUT, _CLEAR = range(4)
 
 
@@ -42,9 +41,14 @@ def begin_journal(disk: Disk, path: Path, layout: Layout, follows: str | None, *
     }
     payload = struct.pack("<q", _ABOUT) + json.dumps(about).encode()
     file = disk.create(path)
-    disk.write(file, _FRAME.pack(len(payload), _hash(payload)) + payload)
-    disk.sync(file)
-    disk.sync_folder(path.parent)
+    try:
+        disk.write(file, _FRAME.pack(len(payload), _hash(payload)) + payload)
+        disk.sync(file)
+        disk.sync_folder(path.parent)
+    except BaseException:
+        os.close(file)
+        disk.remove(path)
+        raise
     return file
 
 
@@ -68,15 +72,17 @@ def replay(folder: Path, first: str, layout: Layout, store: _core.Store, *, salv
 
 def _replay_one(path: Path, layout: Layout, store: _core.Store, *, salvage: bool) -> bool:
     """True if all of it was replayed."""
-    synced = True
+    synced, at = True, -1
     try:
-        for at, payload in _records(path):
+        for at, payload in _records(path, _most_record(layout)):
             (kind,) = struct.unpack_from("<q", payload)
             if at == 0:
                 synced = _check_about(path, kind, payload, layout)
             elif not _apply(kind, payload, layout, store):
                 rule = "go on where the rows before it end"
-                raise SnapshotError(str(path), rule, f"another record at byte {at}", "Load it with salvage=True.")
+                raise SnapshotError(str(path), rule, f"another record at byte {at}", _REMEDY)
+        if at < 0:
+            raise SnapshotError(str(path), "begin with a record about itself", "nothing", _REMEDY)
     except SnapshotError as error:
         if synced and not salvage:
             raise
@@ -114,20 +120,24 @@ def _apply(kind: int, payload: bytes, layout: Layout, store: _core.Store) -> boo
     return store.put(lane, serial, flags, arrays, True)
 
 
-def _records(path: Path) -> Iterator[tuple[int, bytes]]:
+def _most_record(layout: Layout) -> int:
+    return max(_MOST_ABOUT, 32 + layout.span * (layout.schema.row_nbytes + 1))
+
+
+def _records(path: Path, most: int) -> Iterator[tuple[int, bytes]]:
     """Offset and payload of every whole record. A last one that was cut off, or zeros where it should be, ends them."""
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise SnapshotError(str(path), "be there", error.strerror or error) from None
-    with file:
+    with os.fdopen(open_file(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         at = 0
         while at + _FRAME.size <= size:
             length, found = _FRAME.unpack(file.read(_FRAME.size))
-            if length == 0 and found == 0 and not file.read().strip(b"\0"):
+            if (
+                length == 0
+                and found == 0
+                and not any(piece.strip(b"\0") for piece in iter(lambda: file.read(1 << 20), b""))
+            ):
                 return
-            if length < 8 or length > _MOST_RECORD:
+            if length < 8 or length > most:
                 raise SnapshotError(str(path), "hold whole records", f"one of {length} bytes at byte {at}", _REMEDY)
             if at + _FRAME.size + length > size:
                 return
@@ -164,16 +174,17 @@ def _check_about(path: Path, kind: int, payload: bytes, layout: Layout) -> bool:
 
 
 def _follower(folder: Path, name: str, layout: Layout) -> str | None:
-    """The journal that goes on where another one stopped."""
+    """The journal that goes on where another one stopped: of several, of saves that failed, the one with rows."""
+    found: dict[str, int] = {}
     for path in sorted(folder.glob("journal-*.log")):
         try:
-            _, payload = next(_records(path))
+            _, payload = next(_records(path, _MOST_ABOUT))
         except (StopIteration, SnapshotError):
             continue
         about = _about(payload)
         if about.get("follows") == name and about.get("layout") == _layout_digest(layout):
-            return path.name
-    return None
+            found[path.name] = path.stat().st_size
+    return max(found, key=lambda name: found[name], default=None)
 
 
 def _layout_digest(layout: Layout) -> str:

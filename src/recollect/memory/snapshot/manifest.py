@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from recollect import _core
 from recollect.errors import SnapshotError
+from recollect.memory.snapshot.disk import open_file
 from recollect.memory.storage import Layout
 
 __all__ = ["MANIFEST", "FileNote", "Manifest", "Run", "Segment", "digest", "read_manifest"]
@@ -135,12 +137,10 @@ def read_manifest(folder: Path) -> Manifest:
         SnapshotError: If there is none, or it is damaged, foreign or of a newer version.
     """
     path = folder / MANIFEST
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise SnapshotError(str(path), f"have at most {_MOST_BYTES} bytes", path.stat().st_size)
-        data = path.read_bytes()
-    except OSError as error:
-        raise SnapshotError(str(path), "be there", error.strerror or error, "Is this a snapshot's folder?") from None
+    with os.fdopen(open_file(path), "rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise SnapshotError(str(path), f"have at most {_MOST_BYTES} bytes", "more")
     first, _, text = data.partition(b"\n")
     about = _json(path, first[:4096])
     if not isinstance(about, dict) or about.get("format") != FORMAT:

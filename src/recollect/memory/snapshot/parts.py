@@ -23,16 +23,26 @@ _WINDOWS: dict[str, Any] = {kind.__name__: kind for kind in (Transition, NStep, 
 
 
 def to_plain(part: Sampler | Window) -> dict[str, Any]:
-    """Kind and settings; ``{"kind": None}`` for one that only the program that made it knows."""
+    """Kind, settings, and what the core is told; the kind is None if only the program that made it knows it."""
     name = type(part).__name__
+    unknown = {"kind": None, "spec": spec_of(part)}
     if type(part) not in (_SAMPLERS.get(name), _WINDOWS.get(name)):
-        return {"kind": None}
+        return unknown
     settings = asdict(part)  # type: ignore[call-overload]
     if isinstance(part, Prioritized) and callable(part.beta):
         if type(part.beta) is not Linear:
-            return {"kind": None}
-        settings["beta"] = {"kind": "Linear", **asdict(part.beta)}
-    return {"kind": name, **settings}
+            return unknown
+        settings["beta"] = {"kind": "Linear", **_plain(asdict(part.beta))}
+    return {"kind": name, **_plain(settings), "spec": spec_of(part)}
+
+
+def spec_of(part: Sampler | Window | None) -> list[Any] | None:
+    """What the core is told of a sampler or window, as plain data."""
+    return None if part is None else [_plain({"": value})[""] for value in part.spec()]
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
 
 
 def state_tensors(sampler: Sampler, layout: Layout, count: int) -> dict[str, Tensor]:
@@ -75,6 +85,7 @@ def _settings(data: Any, kinds: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     if not isinstance(data, dict) or "kind" not in data:
         raise ValueError("no kind")
     settings = dict(data)
+    settings.pop("spec", None)
     name = settings.pop("kind")
     if name is None:
         return None, settings

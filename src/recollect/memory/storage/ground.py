@@ -71,7 +71,7 @@ class Layout:
         Raises:
             ValueError: If the data describe none.
         """
-        if not isinstance(data, dict) or set(data) < {"schema", "lanes", "span", "bare"}:
+        if not isinstance(data, dict) or not {"schema", "lanes", "span", "bare"} <= set(data):
             raise ValueError("no layout")
         lanes, span, bare = data["lanes"], data["span"], data["bare"]
         if (
@@ -109,6 +109,14 @@ class Ground(Protocol):
 
     def write_to(self, lanes: Any) -> None:
         """Make sure that this process may write to lanes; None means all."""
+        ...
+
+    def check_attached(self) -> None:
+        """Refuse to change rows for a process that did not open them."""
+        ...
+
+    def leave_lanes(self) -> None:
+        """Let others write to the lanes that this process wrote to."""
         ...
 
     def flush(self) -> None:

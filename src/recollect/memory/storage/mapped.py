@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,12 +58,21 @@ class _MappedGround:
             raise
         self._finish = weakref.finalize(self, _finish, self.store, self._file)
         self._forked = False
+        self._flushing = threading.Lock()
         tell_of_forks(self)
 
     def write_to(self, lanes: Any) -> None:  # noqa: ARG002
         """The file is this process's."""
         if self._forked:
             raise was_forked()
+
+    def check_attached(self) -> None:
+        """Refuse to change rows for a child of the process that opened them."""
+        if self._forked:
+            raise was_forked()
+
+    def leave_lanes(self) -> None:
+        """There are no others."""
 
     def forked(self) -> None:
         """Forget the parent's lock in a child, so that it ends with the parent."""
@@ -72,7 +82,8 @@ class _MappedGround:
 
     def flush(self) -> None:
         """Put all rows on disk; returns once they are there."""
-        self.store.flush()
+        with self._flushing:
+            self.store.flush()
 
     def close(self) -> bool:
         """Put all rows on disk and close the file."""
@@ -92,6 +103,8 @@ class _MappedGround:
         if not clean and (not boot or boot != _boot()) and not self.store.recall():
             raise StorageError(str(path), "have a record of what was flushed", "none", "Restore it from a copy.")
         for lane in range(self.layout.lanes):
+            if not self.store.plausible(lane):
+                raise StorageError(str(path), "hold whole lanes", f"a damaged lane {lane}", "Restore it from a copy.")
             self.store.recover(lane)
             self.store.cut(lane)
 
@@ -106,15 +119,20 @@ def _mark(file: int, *, clean: bool) -> None:
 
 
 def _finish(store: Any, file: int) -> None:
-    store.flush()
-    _mark(file, clean=True)
-    os.close(file)
+    try:
+        store.flush()
+        _mark(file, clean=True)
+    finally:
+        os.close(file)
 
 
 def _open_locked(path: Path) -> int:
     if fcntl is None:
         raise OptionError("storage", "be Ram on this system", "Mapped", "Files of rows need a POSIX system.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in reversed([path.parent, *path.parent.parents]):
+        if not folder.exists():
+            folder.mkdir(exist_ok=True)
+            _sync_folder(folder.parent)
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
@@ -142,7 +160,11 @@ def _create(file: int, path: Path, layout: Layout) -> None:
         reason = error.strerror or str(error)
         raise StorageError(str(path), f"have room for {total / 2**30:.2f} GiB", reason, "Use less capacity.") from None
     write_header(file, layout)
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

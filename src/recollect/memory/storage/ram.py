@@ -22,6 +22,12 @@ class _RamGround:
     def write_to(self, lanes: Any) -> None:
         """All lanes are this process's."""
 
+    def check_attached(self) -> None:
+        """A child's rows are its own."""
+
+    def leave_lanes(self) -> None:
+        """There are no others."""
+
     def flush(self) -> None:
         """There is no disk."""
 

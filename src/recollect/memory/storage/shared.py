@@ -94,10 +94,27 @@ class SharedGround:
         count = self.layout.lanes
         wanted = range(count) if lanes is None else np.atleast_1d(some_lanes(lanes, count)).tolist()
         with self._mutex:
-            for lane in wanted:
-                if lane not in self._writes:
-                    self._take(lane)
+            taken = []
+            try:
+                for lane in wanted:
+                    if lane not in self._writes:
+                        self._take(lane)
+                        taken.append(lane)
+            except StorageError:
+                self._drop(taken)
+                raise
             self._all = len(self._writes) == self.layout.lanes
+
+    def leave_lanes(self) -> None:
+        """Let others write to the lanes that this process wrote to."""
+        with self._mutex:
+            self._drop(list(self._writes))
+
+    def _drop(self, lanes: list[int]) -> None:
+        for lane in lanes:
+            self._locks.drop(_LANES + lane)
+            self._writes.discard(lane)
+        self._all = False
 
     def check_attached(self) -> None:
         """Refuse to write for a process that has no locks."""
@@ -200,6 +217,8 @@ def _settle(name: str, file: int, locks: _Locks, layout: Layout | None) -> Layou
 
 
 def _let_go(name: str, file: int, locks: _Locks) -> None:
+    # One at a time: two that leave together would each find the other still there.
+    locks.take(_SETUP, wait=True)
     if locks.take(_USERS):  # nobody else uses it
         _unlink_same(_path(name), file)
     os.close(file)

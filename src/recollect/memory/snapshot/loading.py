@@ -15,11 +15,11 @@ from recollect import _core
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory.samplers import Sampler
 from recollect.memory.snapshot.compression import expand
-from recollect.memory.snapshot.disk import locked
+from recollect.memory.snapshot.disk import locked, open_file
 from recollect.memory.snapshot.journal import replay
 from recollect.memory.snapshot.manifest import MANIFEST, FileNote, Segment, digest, read_manifest
-from recollect.memory.snapshot.parts import STATE_HEADER, sampler_from_plain, state_tensors, window_from_plain
-from recollect.memory.snapshot.save import SEGMENT_ROWS, Subject
+from recollect.memory.snapshot.parts import STATE_HEADER, sampler_from_plain, spec_of, state_tensors, window_from_plain
+from recollect.memory.snapshot.saving import SEGMENT_ROWS, Subject
 from recollect.memory.snapshot.tensors import FormatError, Tensor, read_tensors
 from recollect.memory.storage import Layout
 from recollect.memory.windows import Window
@@ -50,21 +50,21 @@ class Opened:
         for name, part in (("sampler", self._sampler), ("window", self._window)):
             if part is None:
                 raise OptionError(name, "be given", "one that a file cannot hold", "Pass it to load.")
-        self._check_sizes()
-        # One that a file could not hold is taken for the one that is given.
-        self._same = self._stack == self._manifest.stack and all(
-            was is None or now is None or was.spec() == now.spec()
-            for was, now in ((saved[0], self._sampler), (saved[1], self._window))
+        self._same = (
+            self._stack == self._manifest.stack
+            and spec_of(self._sampler) == self._manifest.sampler.get("spec")
+            and spec_of(self._window) == self._manifest.window.get("spec")
         )
+        self._check_sizes()
 
     def _check_sizes(self) -> None:
         """Refuse what would need more memory than the files account for."""
         manifest = self._manifest
-        if self._sampler is not None and self._sampler.spec()[0] == "prioritized" and manifest.state is not None:
+        if self._same and self._sampler is not None and self._sampler.spec()[0] == "prioritized":
             wanted = STATE_HEADER + 8 * manifest.layout.lanes * manifest.layout.span
-            path = self._folder / manifest.state.file
-            if manifest.state.bytes != wanted or not path.is_file() or path.stat().st_size != wanted:
-                raise SnapshotError(str(path), f"be {wanted} bytes long", "another size", _DAMAGED)
+            path = self._folder / (manifest.state.file if manifest.state else "sampler")
+            if manifest.state is None or not path.is_file() or path.stat().st_size != wanted:
+                raise SnapshotError(str(path), f"be {wanted} bytes long", "another size, or no file", _DAMAGED)
         for segment in manifest.segments:
             if segment.rows > 4 * SEGMENT_ROWS:
                 path = self._folder / segment.note.file
@@ -164,10 +164,7 @@ def _tensors(name: str, data: Array, wanted: dict[str, Tensor]) -> dict[str, Arr
 def _open(folder: Path, note: FileNote) -> Array:
     """The bytes of a file, mapped, after they were found to be those that were saved."""
     path = folder / note.file
-    try:
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except OSError as error:
-        raise SnapshotError(str(path), "be there", error.strerror or error, _DAMAGED) from None
+    file = open_file(path)
     try:
         size = os.fstat(file).st_size
         if size != note.bytes:

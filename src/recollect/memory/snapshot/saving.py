@@ -33,6 +33,7 @@ from recollect.memory.snapshot.parts import STATE_HEADER, state_tensors, to_plai
 from recollect.memory.snapshot.plan import first_missing, kept_segments, missing_runs, segments_of, trimmed
 from recollect.memory.snapshot.tensors import Tensor, encode_header
 from recollect.memory.storage import Ground, Layout
+from recollect.memory.storage.forks import tell_of_forks
 from recollect.memory.windows import Window
 
 __all__ = ["Subject", "save"]
@@ -45,7 +46,7 @@ _PIECE_BYTES = 8 << 20
 
 
 @final
-@dataclass
+@dataclass(eq=False)
 class Subject:
     """The parts of a memory that a snapshot is taken of."""
 
@@ -57,9 +58,19 @@ class Subject:
     key: tuple[int, int]
     heads: dict[str, Array] = field(default_factory=dict)
     """The lanes' heads at the snapshots that were made of this memory, or that it came from, by their ids."""
-    journal: str | None = None
-    """The journal that is being written."""
+    journal: tuple[Path, str] | None = None
+    """Folder and name of the journal that is being written."""
     saving: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        tell_of_forks(self)
+
+    def forked(self) -> None:
+        """Leave the parent's journal, and rows that it holds, to the parent."""
+        if isinstance(self.store, _core.Store):
+            self.store.forked()
+        self.journal = None
+        self.saving = threading.Lock()
 
     @property
     def store(self) -> _core.Store:
@@ -103,9 +114,20 @@ def save(subject: Subject, folder: Path, disk: Disk, codec: Codec, journal: str 
 def _make_folder(folder: Path, disk: Disk) -> None:
     if folder.exists() and not folder.is_dir():
         raise OptionError("folder", "be a folder", str(folder))
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        disk.sync_folder(folder.parent)
+    missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
+    for path in reversed(missing):
+        if not path.exists():
+            path.mkdir(exist_ok=True)
+            disk.sync_folder(path.parent)
+
+
+def _sync_again(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 def _previous(folder: Path) -> Manifest | None:
@@ -142,11 +164,17 @@ class _Save:
         tails, heads = subject.store.heads()
         kept: list[Segment] = []
         if previous is not None and previous.id in subject.heads and previous.layout == subject.layout:
-            kept = kept_segments(previous, subject.heads[previous.id], tails, size)
+            there = {path.name: path.stat().st_size for path in self._folder.iterdir() if path.is_file()}
+            kept = [
+                segment
+                for segment in kept_segments(previous, subject.heads[previous.id], tails, size)
+                if there.get(segment.note.file) == segment.note.bytes
+            ]
         state = self._create()
         os.lseek(state, STATE_HEADER, os.SEEK_SET)
         held = first_missing(missing_runs(kept, tails, heads), heads)
         journal, log = self._begin_journal()
+        before = subject.journal
         try:
             lanes, position, batches, dropped, largest, state_bytes = subject.reader.freeze(
                 held, state, log, self._journal == "synced"
@@ -155,7 +183,9 @@ class _Save:
             if journal is not None:
                 self._disk.remove(self._folder / journal)
             raise
-        subject.journal = journal
+        subject.journal = None if journal is None else (self._folder.resolve(), journal)
+        if before is not None and self._journal == "synced":
+            _sync_again(before[0] / before[1])  # what the new one goes on from
         tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
         note = self._finish_state(state, state_bytes)
         written = self._write_rows(missing_runs(kept, tails, heads), heads, size)
@@ -206,11 +236,14 @@ class _Save:
         name = f"journal-{secrets.token_hex(8)}.log"
         subject = self._subject
         path, synced = self._folder / name, self._journal == "synced"
-        return name, begin_journal(self._disk, path, subject.layout, subject.journal, synced=synced)
+        follows = None
+        if subject.journal is not None and subject.journal[0] == self._folder.resolve():
+            follows = subject.journal[1]
+        return name, begin_journal(self._disk, path, subject.layout, follows, synced=synced)
 
     def _segment_rows(self) -> int:
         row = self._subject.layout.schema.row_nbytes + 1
-        return max(256, min(SEGMENT_ROWS, _SEGMENT_BYTES // row))
+        return min(SEGMENT_ROWS, max(256, _SEGMENT_BYTES // row))
 
     def _create(self) -> int:
         path = self._folder / f"tmp-{secrets.token_hex(8)}"
@@ -289,10 +322,20 @@ class _Save:
         tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
         if self._subject.ground.others:
             for lane, revision in enumerate(lanes[:, 4]):
-                if self._subject.store.lost(lane)[1] != revision:  # cut meanwhile: its newest rows have changed
-                    heads[lane] = max(tails[lane], heads[lane] - 2)
+                # Cut meanwhile, or by a writer that died: its newest rows have changed.
+                if revision % 2 or self._subject.store.lost(lane)[1] != revision:
+                    heads[lane] = self._before_newest(lane, int(tails[lane]), int(heads[lane]))
             tails = np.minimum(np.maximum(tails, self._lost), heads)
         return tails, heads
+
+    def _before_newest(self, lane: int, tail: int, head: int) -> int:
+        """A head without the two newest rows, nor an ended step whose closing row is one of them."""
+        head = max(tail, head - 2)
+        if head > tail and not self._subject.layout.schema.loose:
+            flags = np.zeros(1, np.uint8)
+            self._subject.store.take(-1, np.array([[lane, head - 1, 1]], np.int64), flags)
+            head -= bool(flags[0] & 3)
+        return head
 
 
 def _pieces(runs: list[Run], most: int) -> list[list[tuple[int, int, int]]]:

@@ -1,0 +1,45 @@
+"""Why rows cannot be had, in words."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from recollect.errors import NotEnoughRows, StaleRows
+
+__all__ = ["not_enough", "stale"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def not_enough(size: int, available: int, steps: int, span: int) -> NotEnoughRows:
+    """Of a batch that there are too few rows for; -1 are available where writers overtook the reader."""
+    if available < 0:
+        return NotEnoughRows(
+            "capacity",
+            "give lanes more rows than writers overwrite while a batch is read",
+            f"{span} rows a lane",
+            "Make the memory larger or the batch smaller.",
+        )
+    if available == 0:
+        return NotEnoughRows(
+            "memory",
+            "hold a complete window to be sampled",
+            f"{steps} steps and none complete",
+            "Append more: a step is complete once the next observation is known.",
+        )
+    return NotEnoughRows(
+        "size", f"be at most {available}, the rows that can be drawn without replacement", size, "Draw fewer."
+    )
+
+
+def stale(place: int, lane: int, serial: int, tails: Array, heads: Array) -> StaleRows:
+    """Of a row that was asked for by its serial."""
+    known = 0 <= lane < len(heads)
+    return StaleRows(
+        f"row {place} (lane {lane}, serial {serial})",
+        "be one that a window can begin at",
+        f"serials {tails[lane]} to {heads[lane] - 1} in that lane" if known else "no such lane",
+        "Rows are overwritten in time; closing rows and rows still being written cannot be read.",
+    )
