@@ -122,6 +122,41 @@ def test_a_small_ring_that_is_overwritten_all_the_time(name: str, sampler: rc.Sa
         checkable.check_lanes(memory)
 
 
+CHANGING = """
+import sys, threading, time
+import numpy as np
+import recollect as rc
+
+def steps(ends):
+    flags = np.zeros(len(ends), bool)
+    return dict(obs=np.zeros((len(ends), 2)), reward=np.zeros(len(ends)), terminated=ends, truncated=flags)
+
+def write():
+    with rc.Writer(sys.argv[1], 0) as writer:
+        long, short = steps(np.arange(20_000) == 19_999), steps(np.ones(20_000, bool))
+        while time.monotonic() < until:
+            for block in [long] * 11 + [short] * 6:
+                writer.extend(**block)
+
+until = time.monotonic() + 3
+sampler = {"recent": rc.Recent(), "distinct": rc.Uniform(replace=False)}[sys.argv[2]]
+with rc.Memory(rc.Schema(obs=rc.Field((2,))), 200_000, 1, storage=rc.Shared(sys.argv[1]), sampler=sampler) as memory:
+    thread = threading.Thread(target=write)
+    thread.start()
+    while thread.is_alive():
+        try:
+            memory.sample(max(1, memory.ready))
+        except rc.errors.NotEnoughRows:
+            pass
+"""
+
+
+@pytest.mark.parametrize("sampler", ["recent", "distinct"])
+def test_flags_that_change_while_all_are_looked_at(name: str, sampler: str) -> None:
+    """Rows are counted by flags that then become others: no sampler waits for rows that are not there any more."""
+    subprocess.run([sys.executable, "-c", CHANGING, name, sampler], check=True, timeout=60)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("capacity", [1_200_000, 40_000])
 def test_a_million_rows_from_four_actors(name: str, capacity: int) -> None:
