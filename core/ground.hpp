@@ -103,7 +103,7 @@ class Ground {
                     write.count);
   }
 
-  // Writes rows [from, until) of a lane to the journal, in records of a few megabytes.
+  // Adds rows [from, until) of a lane to the journal's record; one that is large enough is written, and another begun.
   void log(Journal& journal, std::int64_t lane, std::int64_t from, std::int64_t until) {
     std::int64_t row = 1;
     for (const Field& field : fields) row += field.bytes;
@@ -112,7 +112,6 @@ class Ground {
       std::int64_t count = std::min(most, until - from);
       // An ended step and its closing row belong together.
       if (from + count < until && !loose && (flags[slot(lane, from + count - 1)] & kEnded)) ++count;
-      journal.begin(Journal::kRows);
       for (std::int64_t number : {lane, from, count}) journal.number(number);
       each_stretch(lane, from, count, [&](std::int64_t first, std::int64_t some) {
         journal.add(flags + first, static_cast<std::size_t>(some));
@@ -122,8 +121,11 @@ class Ground {
           copy_rows(journal.room(static_cast<std::size_t>(some * field.bytes)), at(field, first),
                     panels[static_cast<std::size_t>(field.panel)].pitch, field.bytes, some);
         });
-      journal.write();
       from += count;
+      if (journal.size() >= static_cast<std::size_t>(kRecordBytes)) {
+        journal.write();
+        journal.begin(Journal::kRows);
+      }
     }
   }
 

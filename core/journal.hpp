@@ -46,6 +46,8 @@ class Journal {
     return buffer_.data() + at;
   }
   std::size_t size() const { return buffer_.size(); }
+  // Whether nothing but its kind has been put into what was begun.
+  bool empty() const { return buffer_.size() == 3 * sizeof(std::uint64_t); }
 
   // Writes what was begun.
   void write() {

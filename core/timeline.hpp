@@ -342,8 +342,10 @@ class Timeline {
   void log(const Steps& steps) {
     try {
       journal_->mark();
+      journal_->begin(Journal::kRows);
       for (std::int64_t i = 0; i < steps.width; ++i)
         ground_.log(*journal_, steps.lane(i), head(steps.lane(i)), cursors_[static_cast<std::size_t>(i)].claim);
+      if (!journal_->empty()) journal_->write();
       journal_->settle();
     } catch (...) {
       journal_->take_back();

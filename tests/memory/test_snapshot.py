@@ -256,7 +256,8 @@ def test_a_save_in_a_thread_is_one_instant(tmp_path: Path) -> None:
         lanes = checkable.check_lanes(loaded, cuts=0)
         assert lanes[0] == lanes[1]
         assert lanes[0][-1] + 2 in {25_000, *states} or lanes[0][-1] + 1 in {25_000, *states}
-        assert len(loaded) == 40_000 - len(loaded.episodes.lane[loaded.episodes.terminated | loaded.episodes.truncated])
+        closed = int((loaded.episodes.terminated | loaded.episodes.truncated).sum())
+        assert 40_000 - closed - 2 <= len(loaded) <= 40_000 - closed  # of the oldest episode only its end may be left
         assert (loaded.priorities > 0).sum() == loaded.ready
     assert len(states) > 6
 

@@ -26,6 +26,7 @@ FORMAT = "recollect journal"
 VERSION = 1
 
 _FRAME = struct.Struct("<QQ")
+_RUN = struct.Struct("<qqq")
 _MOST_ABOUT = 1 << 16
 _ABOUT, _ROWS, _CUT, _CLEAR = range(4)
 
@@ -102,26 +103,33 @@ def _apply(kind: int, payload: bytes, layout: Layout, store: _core.Store) -> boo
             store.cut(lane)
             return True
         return False
-    if kind != _ROWS or len(payload) < 32:
+    if kind != _ROWS:
         return False
-    lane, serial, count = struct.unpack_from("<qqq", payload, 8)
-    row = layout.schema.row_nbytes + 1
-    if not (0 <= lane < layout.lanes and 0 < count <= layout.span and 0 <= serial < 1 << 60):
-        return False
-    if len(payload) != 32 + count * row:
-        return False
-    data = np.frombuffer(payload, np.uint8)
-    flags, at = data[32 : 32 + count], 32 + count
-    arrays = []
-    for column in layout.schema:
-        part = data[at : at + count * column.nbytes]
-        arrays.append(part.view(column.dtype).reshape(count, *column.shape))
-        at += count * column.nbytes
-    return store.put(lane, serial, flags, arrays, True)
+    data, at = np.frombuffer(payload, np.uint8), 8
+    while at < len(data):
+        if at + _RUN.size > len(data):
+            return False
+        lane, serial, count = _RUN.unpack_from(payload, at)
+        at += _RUN.size
+        if not (0 <= lane < layout.lanes and 0 < count <= layout.span and 0 <= serial < 1 << 60):
+            return False
+        if at + count * (layout.schema.row_nbytes + 1) > len(data):
+            return False
+        flags = data[at : at + count]
+        at += count
+        arrays = []
+        for column in layout.schema:
+            part = data[at : at + count * column.nbytes]
+            arrays.append(part.view(column.dtype).reshape(count, *column.shape))
+            at += count * column.nbytes
+        if not store.put(lane, serial, flags, arrays, True):
+            return False
+    return True
 
 
 def _most_record(layout: Layout) -> int:
-    return max(_MOST_ABOUT, 32 + layout.span * (layout.schema.row_nbytes + 1))
+    """More than the core puts into one: it stops at the first lane's rows past four megabytes."""
+    return (8 << 20) + 4 * layout.schema.row_nbytes
 
 
 def _records(path: Path, most: int) -> Iterator[tuple[int, bytes]]:

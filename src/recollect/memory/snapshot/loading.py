@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -60,15 +59,17 @@ class Opened:
     def _check_sizes(self) -> None:
         """Refuse what would need more memory than the files account for."""
         manifest = self._manifest
-        if self._same and self._sampler is not None and self._sampler.spec()[0] == "prioritized":
-            wanted = STATE_HEADER + 8 * manifest.layout.lanes * manifest.layout.span
-            path = self._folder / (manifest.state.file if manifest.state else "sampler")
-            if manifest.state is None or not path.is_file() or path.stat().st_size != wanted:
-                raise SnapshotError(str(path), f"be {wanted} bytes long", "another size, or no file", _DAMAGED)
+        for note in [*(segment.note for segment in manifest.segments), *([manifest.state] if manifest.state else [])]:
+            os.close(_open_whole(self._folder / note.file, note))
         for segment in manifest.segments:
             if segment.rows > 4 * SEGMENT_ROWS:
                 path = self._folder / segment.note.file
                 raise SnapshotError(str(path), f"hold at most {4 * SEGMENT_ROWS} rows", segment.rows, _DAMAGED)
+        if self._same and self._sampler is not None and self._sampler.spec()[0] == "prioritized":
+            wanted = STATE_HEADER + 8 * manifest.layout.lanes * manifest.layout.span
+            found = manifest.state.bytes if manifest.state else 0
+            if found != wanted:
+                raise SnapshotError(str(self._folder), f"hold {wanted} bytes of priorities", found, _DAMAGED)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -86,8 +87,10 @@ class Opened:
     def fill(self, subject: Subject, *, salvage: bool) -> None:
         """Give an empty memory what was saved."""
         manifest = self._manifest
+        # One buffer for all: fresh pages, and those of mapped files, cost more than the reading.
+        buffer = np.empty(max((segment.note.bytes for segment in manifest.segments), default=0), np.uint8)
         for segment in manifest.segments:
-            _load_segment(self._folder, segment, manifest.layout, subject.store)
+            _load_segment(self._folder, segment, manifest.layout, subject.store, buffer)
         self._adopt(subject.store)
         if self._same:
             self._restore(subject.reader, subject.sampler)
@@ -113,7 +116,7 @@ class Opened:
         note = self._manifest.state
         state: Array = np.empty(0, np.uint8)
         if note is not None:
-            data = _open(self._folder, note)
+            data = _read(self._folder, note, np.empty(note.bytes, np.uint8))
             wanted = state_tensors(sampler, self._manifest.layout, max(0, len(data) - STATE_HEADER))
             state = _tensors(str(self._folder / note.file), data, wanted).popitem()[1].reshape(-1).view(np.uint8)
         if not reader.restore(state, self._manifest.largest):
@@ -133,12 +136,12 @@ def opened(
         yield Opened(path, sampler, window, stack)
 
 
-def _load_segment(folder: Path, segment: Segment, layout: Layout, store: _core.Store) -> None:
+def _load_segment(folder: Path, segment: Segment, layout: Layout, store: _core.Store, buffer: Array) -> None:
     name = str(folder / segment.note.file)
     wanted: dict[str, Tensor] = {"flags": (np.dtype(np.uint8), (segment.rows,))}
     for column in layout.schema:
         wanted[f"field/{column.key}"] = (column.dtype, (segment.rows, *column.shape))
-    data = _open(folder, segment.note)
+    data = _read(folder, segment.note, buffer)
     if segment.note.file.endswith(".zst"):
         total = segment.rows * (layout.schema.row_nbytes + 1) + (16 << 20)
         try:
@@ -161,20 +164,29 @@ def _tensors(name: str, data: Array, wanted: dict[str, Tensor]) -> dict[str, Arr
         raise SnapshotError(name, error.rule, error.got, _DAMAGED) from None
 
 
-def _open(folder: Path, note: FileNote) -> Array:
-    """The bytes of a file, mapped, after they were found to be those that were saved."""
+def _read(folder: Path, note: FileNote, buffer: Array) -> Array:
+    """The bytes of a file, after they were found to be those that were saved."""
     path = folder / note.file
-    file = open_file(path)
+    file = _open_whole(path, note)
     try:
-        size = os.fstat(file).st_size
-        if size != note.bytes:
-            raise SnapshotError(str(path), f"be {note.bytes} bytes long", size, _DAMAGED)
-        mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ) if size else b""
+        filled = 0
+        while filled < note.bytes and (count := os.readv(file, [buffer[filled : note.bytes]])):  # type: ignore[list-item]
+            filled += count
     except OSError as error:
         raise SnapshotError(str(path), "be a file that can be read", error.strerror or error) from None
     finally:
         os.close(file)
-    found = digest(mapped)
+    data = buffer[:filled]
+    found = digest(data)
     if found != note.xxh64:
         raise SnapshotError(str(path), f"have the XXH64 {note.xxh64}", found, _DAMAGED)
-    return np.frombuffer(mapped, np.uint8)
+    return data
+
+
+def _open_whole(path: Path, note: FileNote) -> int:
+    file = open_file(path)
+    size = os.fstat(file).st_size
+    if size != note.bytes:
+        os.close(file)
+        raise SnapshotError(str(path), f"be {note.bytes} bytes long", size, _DAMAGED)
+    return file
