@@ -6,6 +6,10 @@
 
 #include "store.hpp"
 
+#if defined(__linux__)
+#include <fcntl.h>
+#endif
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -77,6 +81,17 @@ void Store::flush() {
   timeline().sync_slab();  // rows that are appended meanwhile lie above what is recorded
   shelf_->write([&] { timeline().record(flushed); });
 }
+
+// Has the system begin to write a file back; it is not on disk before an fsync.
+static void hurry(int file) {
+#if defined(__linux__)
+  sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
+#else
+  (void)file;
+#endif
+}
+
+void bind_files(nb::module_& module) { module.def("hurry", &hurry, "file"_a); }
 
 void bind_rows(nb::class_<Store>& type) {
   type.def_static("bytes_for", &Timeline::bytes_for, "lanes"_a, "span"_a, "pitches"_a)

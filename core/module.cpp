@@ -25,6 +25,7 @@ NB_MODULE(_core, module) {
   });
   recollect::bind_store(module);
   recollect::bind_reader(module);
+  recollect::bind_files(module);
   recollect::bind_parts(module);
   recollect::bind_scans(module);
 }

@@ -61,6 +61,7 @@ inline std::int64_t size_of(const nanobind::object& array) {
 
 void bind_store(nanobind::module_& module);
 void bind_reader(nanobind::module_& module);
+void bind_files(nanobind::module_& module);
 void bind_parts(nanobind::module_& module);
 void bind_scans(nanobind::module_& module);
 

@@ -53,6 +53,9 @@ class CrashDisk:
         self.real.write(file, data)
         self.called()
 
+    def hurry(self, file: int) -> None:
+        self.called()
+
     def sync(self, file: int) -> None:
         self.called()  # before it takes effect: a crash during the call
         self.real.sync(file)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, final
 
+from recollect import _core
 from recollect.errors import SnapshotError
 
 try:
@@ -28,6 +29,10 @@ class Disk(Protocol):
 
     def write(self, file: int, data: Any) -> None:
         """Write all bytes at the file's position."""
+        ...
+
+    def hurry(self, file: int) -> None:
+        """Begin to put the file on disk, so that there is less to wait for later."""
         ...
 
     def sync(self, file: int) -> None:
@@ -60,6 +65,10 @@ class SystemDisk:
         view = memoryview(data).cast("B")
         while len(view):
             view = view[os.write(file, view) :]
+
+    def hurry(self, file: int) -> None:
+        """Begin to put the file on disk, so that there is less to wait for later."""
+        _core.hurry(file)
 
     def sync(self, file: int) -> None:
         """Put the file on disk."""

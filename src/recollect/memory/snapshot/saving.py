@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 SEGMENT_ROWS = 16_384
 _SEGMENT_BYTES = 64 << 20
 _PIECE_BYTES = 8 << 20
+_ON_THE_WAY = 2  # segments that are written but may not be on disk yet
 
 
 @final
@@ -278,15 +280,24 @@ class _Save:
     def _write_rows(self, missing: list[list[tuple[int, int]]], heads: Array, size: int) -> list[Segment]:
         segments = []
         held = first_missing(missing, heads)
+        waiting: deque[tuple[int, str]] = deque()
         for runs in segments_of(missing, size):
-            segments.append(self._write_segment(runs))
+            segment, file = self._write_segment(runs)
+            segments.append(segment)
+            self._disk.hurry(file)
+            waiting.append((file, segment.note.file))
+            if len(waiting) > _ON_THE_WAY:
+                self._rename(*waiting.popleft())
             for run in runs:
                 held[run.lane] = run.first + run.count
             if not self._subject.ground.others:
                 self._subject.store.release(held)
+        for file, name in waiting:
+            self._rename(file, name)
         return segments
 
-    def _write_segment(self, runs: list[Run]) -> Segment:
+    def _write_segment(self, runs: list[Run]) -> tuple[Segment, int]:
+        """A segment, and its file, which has a temporary name still."""
         subject = self._subject
         rows = sum(run.count for run in runs)
         tensors: dict[str, Tensor] = {"flags": (np.dtype(np.uint8), (rows,))}
@@ -306,8 +317,7 @@ class _Save:
                 self._note_lost(piece)
         note = out.finish()
         name = f"rows-{secrets.token_hex(8)}.safetensors{self._codec.suffix}"
-        self._rename(file, name)
-        return Segment(FileNote(name, note.bytes, note.xxh64), rows, tuple(runs))
+        return Segment(FileNote(name, note.bytes, note.xxh64), rows, tuple(runs)), file
 
     def _note_lost(self, piece: Sequence[tuple[int, int, int]]) -> None:
         if not self._subject.ground.others:
