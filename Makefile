@@ -85,7 +85,7 @@ $(SANITIZE_READY): $(DEPS) $(CORE)
 	@echo "--- building the core with sanitisers"
 	@$(PYTHON) -m venv $(SANITIZE_VENV)
 	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		pip $(BUILD) pytest hypothesis scipy gymnasium
+		pip $(BUILD) pytest hypothesis scipy gymnasium h5py zstandard minari safetensors pillow
 	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 		--config-settings=cmake.define.RECOLLECT_SANITIZE=ON --config-settings=build-dir=build/sanitize .
 	@touch $@
@@ -94,7 +94,8 @@ sanitize: $(SANITIZE_READY)
 	@echo "--- tests of the core under sanitisers"
 	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(SANITIZE_VENV)/bin/python -m pytest tests/core tests/memory tests/schema -p no:cacheprovider
+		$(SANITIZE_VENV)/bin/python -m pytest tests/core tests/memory tests/schema -p no:cacheprovider \
+		-m "not slow" -k "not takes_no_ram and not little_memory"
 
 stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi

@@ -27,7 +27,8 @@ The machine is shared and its disk is virtual: read the ratios. Ways take turns,
 
 A plain buffer is a dict of arrays with a next observation beside every observation. recollect's save is on disk when it
 returns and its files carry checksums that are verified on loading; the others are given with and without an fsync after
-them. Files are loaded from the system's cache.
+them. Loads are timed the second time in a row, when the system has the files and free memory at hand: on this machine
+touching memory for the first time costs more than reading it.
 
 {snapshots}
 

@@ -1,8 +1,9 @@
 """Seconds and GB/s of saving and loading a memory against torch.save, np.savez and pickle of a plain buffer.
 
 A plain buffer is a dict of arrays with a next observation beside every observation, as most code has it. Peers are
-measured as they are and with an fsync after them, since a save that is not on disk is no save yet. Files are loaded
-from the system's cache. Every load ends with all arrays in memory of their own.
+measured as they are and with an fsync after them, since a save that is not on disk is no save yet. Loads are timed the
+second time in a row, when the system has the files and free memory at hand. Every load ends with all arrays in memory
+of their own.
 """
 
 from __future__ import annotations
@@ -115,12 +116,6 @@ def size(path: Path) -> int:
     return sum(part.stat().st_size for part in path.iterdir()) if path.is_dir() else path.stat().st_size
 
 
-def cache(path: Path) -> None:
-    """Have the system hold a file in memory."""
-    for part in path.iterdir() if path.is_dir() else [path]:
-        part.read_bytes()
-
-
 def timed(call: Callable[[], Any]) -> float:
     os.sync()
     start = time.perf_counter()
@@ -140,7 +135,7 @@ def measure(load: Load, rounds: int) -> list[str]:
                 else:
                     times[label]["save"].append(timed(save))
                     times[label]["synced"].append(timed(lambda save=save, path=path: (save(), fsync(path))))
-                cache(path)
+                read()  # so that the files, and memory for what is in them, are at hand
                 times[label]["load"].append(timed(read))
         lines = [
             f"| {load.title} | MB | save, s | GB/s | save and fsync, s | GB/s | load, s | GB/s |",

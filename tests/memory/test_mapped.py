@@ -190,7 +190,9 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(rc.errors.StorageError) as none:
         rc.Memory.open(rc.Mapped(missing))
-    assert str(none.value) == f"{missing} must exist, got no such file. Make a new memory with Memory(schema, ...)."
+    assert str(none.value) == (
+        f"{missing} must exist, got No such file or directory. Make a new memory with Memory(schema, ...)."
+    )
     memory = new_memory(100, storage=rc.Mapped(path))
     with pytest.raises(rc.errors.StorageError) as twice:
         new_memory(100, storage=rc.Mapped(path))

@@ -331,6 +331,14 @@ def test_a_killed_owner_leaves_its_rows(name: str) -> None:
     assert not there(name)
 
 
+def test_a_killed_owners_rows_can_be_opened(name: str) -> None:
+    """Looking at the layout is no use that ends, and so does not remove the segment."""
+    subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
+    with rc.Memory.open(rc.Shared(name)) as memory:
+        assert len(memory) == 4
+    assert not there(name)
+
+
 def test_a_segment_that_nobody_uses_can_be_replaced_or_swept(name: str) -> None:
     subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
     with rc.Memory(rc.Schema(obs=rc.Field((4,))), 40, 2, storage=rc.Shared(name)) as memory:

@@ -394,9 +394,7 @@ class Memory:
         Args:
             options: ``sampler``, ``window``, ``stack``, ``seed`` and ``threads``, as of a new memory.
         """
-        ground = storage.open(None)
-        layout = ground.layout
-        ground.close()
+        layout = storage.layout()
         lanes = None if layout.bare else layout.lanes
         return cls(layout.schema, layout.lanes * layout.span, lanes, storage=storage, **options)
 

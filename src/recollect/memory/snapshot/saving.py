@@ -44,7 +44,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 SEGMENT_ROWS = 16_384
 _SEGMENT_BYTES = 64 << 20
 _PIECE_BYTES = 8 << 20
-_ON_THE_WAY = 2  # segments that are written but may not be on disk yet
+_ON_THE_WAY = 64  # segments that are written but not synced yet: the first sync then serves them all
 
 
 @final

@@ -135,6 +135,10 @@ class Storage(Protocol):
         """Rows of this layout, those that are there already or new ones; None: those that must be there."""
         ...
 
+    def layout(self) -> Layout:
+        """The layout of the rows that are there."""
+        ...
+
 
 @final
 class Closed:

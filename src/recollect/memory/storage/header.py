@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import struct
+from pathlib import Path
 from typing import Any
 
 from recollect import _core
 from recollect.errors import StorageError
 from recollect.memory.storage.ground import Layout
 
-__all__ = ["SESSION_AT", "is_finished", "read_header", "rows_at", "write_header"]
+__all__ = ["SESSION_AT", "is_finished", "peek", "read_header", "rows_at", "write_header"]
 
 MAGIC = b"recollect rows\r\n"
 VERSION = 1
@@ -71,6 +72,27 @@ def read_header(file: int, name: str) -> Layout | None:
     if size != wanted:
         raise StorageError(name, f"be {wanted} bytes long", size, "It was cut off: restore it from a copy.")
     return layout
+
+
+def peek(path: Path, name: str) -> Layout:
+    """The layout of a file of rows.
+
+    Raises:
+        StorageError: If there is none.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageError(
+            name, "exist", error.strerror or error, "Make a new memory with Memory(schema, ...)."
+        ) from None
+    try:
+        found = read_header(file, name)
+    finally:
+        os.close(file)
+    if found is None:
+        raise StorageError(name, "hold rows", "an empty file", "Make a new memory with Memory(schema, ...).")
+    return found
 
 
 def _encode(layout: Layout) -> bytes:

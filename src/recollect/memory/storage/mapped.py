@@ -13,7 +13,7 @@ from typing import Any, final
 from recollect.errors import OptionError, StorageError
 from recollect.memory.storage.forks import tell_of_forks
 from recollect.memory.storage.ground import Closed, Layout, was_forked
-from recollect.memory.storage.header import SESSION_AT, read_header, rows_at, write_header
+from recollect.memory.storage.header import SESSION_AT, peek, read_header, rows_at, write_header
 
 try:
     import fcntl
@@ -31,22 +31,18 @@ class _MappedGround:
 
     others = False
 
-    def __init__(self, path: Path, layout: Layout | None) -> None:
+    def __init__(self, path: Path, layout: Layout) -> None:
         self._file = _open_locked(path)
         try:
             found = read_header(self._file, str(path)) if os.fstat(self._file).st_size else None
-            if layout is None and found is None:
-                raise StorageError(
-                    str(path), "hold rows", "an empty file", "Make a new memory with Memory(schema, ...)."
-                )
-            if layout is not None and found is not None and layout != found:
+            if found is not None and layout != found:
                 raise StorageError(
                     str(path),
                     "hold rows of the same layout",
                     layout.differences(found),
                     "Use Memory.open for the rows that are there, or another path.",
                 )
-            self.layout: Layout = found or layout  # type: ignore[assignment]
+            self.layout = layout
             if found is None:
                 _create(self._file, path, self.layout)
             self.store = self.layout.map_store(self._file, path, rows_at(self.layout), others=False)
@@ -202,7 +198,8 @@ class Mapped:
 
     def open(self, layout: Layout | None) -> _MappedGround:
         """The rows in the file; new ones if there is none."""
-        path = Path(self.path)
-        if layout is None and not path.exists():
-            raise StorageError(str(path), "exist", "no such file", "Make a new memory with Memory(schema, ...).")
-        return _MappedGround(path, layout)
+        return _MappedGround(Path(self.path), layout or self.layout())
+
+    def layout(self) -> Layout:
+        """The layout of the rows in the file."""
+        return peek(Path(self.path), str(self.path))

@@ -43,6 +43,8 @@ class Ram:
 
     def open(self, layout: Layout | None) -> _RamGround:
         """New rows."""
-        if layout is None:
-            raise OptionError("storage", "hold rows already", "Ram()", "Make a new memory with Memory(schema, ...).")
-        return _RamGround(layout)
+        return _RamGround(layout or self.layout())
+
+    def layout(self) -> Layout:
+        """There are no rows yet."""
+        raise OptionError("storage", "hold rows already", "Ram()", "Make a new memory with Memory(schema, ...).")

@@ -22,7 +22,7 @@ from recollect.errors import OptionError, StorageError
 from recollect.memory.checks import some_lanes
 from recollect.memory.storage.forks import tell_of_forks
 from recollect.memory.storage.ground import Closed, Layout, was_closed, was_forked
-from recollect.memory.storage.header import is_finished, read_header, rows_at, write_header
+from recollect.memory.storage.header import is_finished, peek, read_header, rows_at, write_header
 from recollect.memory.storage.mapped import reserve
 
 if sys.platform == "linux":
@@ -253,6 +253,10 @@ class Shared:
         if sys.platform != "linux":
             raise OptionError("storage", "be Ram or Mapped on this system", "Shared", "It needs Linux.")
         return SharedGround(self.name, layout)
+
+    def layout(self) -> Layout:
+        """The layout of the rows in the segment."""
+        return peek(_path(self.name), f"shared memory {self.name!r}")
 
     def exists(self) -> bool:
         """Whether the segment has been made."""
