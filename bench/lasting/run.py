@@ -6,6 +6,7 @@ python bench/lasting/run.py --report docs/bench
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -17,9 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+PARTS = ("sharing", "appending", "snapshots")
+
 PAGE = """# Snapshots, shared memory and journals: speed
 
-Written by `make bench` on {day}, {machine}, Python {python}; {versions}.
+Written by `make bench`, {machine}, Python {python}; {versions}.
 
 The machine is shared and its disk is virtual: read the ratios. Ways take turns, and the median round counts.
 
@@ -44,34 +47,41 @@ From a common start until the last row is in. One learner process owns the memor
 """
 
 
+def mark(name: str) -> str:
+    """What a part of the page begins with."""
+    return f"<!-- bench/lasting/{name}.py -->"
+
+
 def main() -> None:
     """Run all scripts of this folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--report", type=Path, help="folder for a page of the results")
+    parser.add_argument("--only", choices=PARTS, help="measure one part again; the page keeps the others")
     options = parser.parse_args()
 
-    import appending
-    import sharing
-    import snapshots
-
+    folder = None
     parts = {}
-    for module in (sharing, appending, snapshots):
-        parts[module.__name__] = module.run(quick=options.quick)
-        print(f"\n{parts[module.__name__]}", flush=True)
     if options.report:
         folder = options.report / "quick" if options.quick else options.report
         folder.mkdir(parents=True, exist_ok=True)
+    if options.only and folder:
+        page = (folder / "lasting.md").read_text()
+        parts = {name: page.partition(mark(name))[2].partition("\n<!-- end -->")[0] for name in PARTS}
+    for name in [options.only] if options.only else PARTS:
+        found = importlib.import_module(name).run(quick=options.quick)
+        parts[name] = f"\nMeasured on {date.today().isoformat()}.\n\n{found}\n"
+        print(f"\n{found}", flush=True)
+    if folder:
         versions = ", ".join(
             f"{name} {importlib.metadata.version(name)}" for name in ("recollect", "numpy", "torch", "cpprb")
         )
         page = PAGE.format(
-            day=date.today().isoformat(),
             machine=platform.machine(),
             python=platform.python_version(),
             versions=versions,
             cores=os.cpu_count(),
-            **parts,
+            **{name: f"{mark(name)}{part}\n<!-- end -->" for name, part in parts.items()},
         )
         (folder / "lasting.md").write_text(page)
         print(f"\nwritten to {folder / 'lasting.md'}")

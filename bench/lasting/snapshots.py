@@ -153,20 +153,30 @@ def measure(load: Load, rounds: int) -> list[str]:
     return lines
 
 
-def incremental(load: Load, rounds: int) -> list[str]:
-    """The first save of a prioritised memory, one with a tenth of new rows, one with nothing new."""
-    memory = filled(load, rc.Prioritized())
+def incremental(load: Load, sampler: rc.Sampler, rounds: int) -> list[str]:
+    """The first save of a memory, one with a tenth of new rows, one with nothing new."""
+    memory = filled(load, sampler)
     with tempfile.TemporaryDirectory(dir=".") as name:
+        folder = Path(name) / "saved"
         times: dict[str, list[float]] = {"first": [], "a tenth is new": [], "nothing is new": []}
+        written: dict[str, int] = {}
         for _ in range(rounds):
-            shutil.rmtree(Path(name) / "saved", ignore_errors=True)
-            times["first"].append(timed(lambda: memory.save(Path(name) / "saved")))
-            memory.extend(**steps(load, load.rows // 10, 99))
-            times["a tenth is new"].append(timed(lambda: memory.save(Path(name) / "saved")))
-            times["nothing is new"].append(timed(lambda: memory.save(Path(name) / "saved")))
+            shutil.rmtree(folder, ignore_errors=True)
+            for key, row in times.items():
+                if key == "a tenth is new":
+                    memory.extend(**steps(load, load.rows // 10, 99))
+                before = set(folder.iterdir()) if folder.exists() else set()
+                row.append(timed(lambda: memory.save(folder)))
+                written[key] = sum(path.stat().st_size for path in set(folder.iterdir()) - before)
     first = median(times["first"])
-    rows = [f"| {key} | {median(row):.3f} | {median(row) / first:.2f} |" for key, row in times.items()]
-    return [f"| {load.title}, prioritised | s | of the first |", "|---|---|---|", *rows]
+    lines = [
+        f"| {load.title}, {type(sampler).__name__} | MB written | of the first | s | of the first |",
+        "|---" * 5 + "|",
+    ]
+    for key, row in times.items():
+        cells = f"{written[key] / 1e6:.1f} | {written[key] / written['first']:.2f}"
+        lines.append(f"| {key} | {cells} | {median(row):.3f} | {median(row) / first:.2f} |")
+    return lines
 
 
 def run(*, quick: bool) -> str:
@@ -175,7 +185,8 @@ def run(*, quick: bool) -> str:
     parts = []
     for load in loads(quick):
         parts.append("\n".join(measure(load, rounds)))
-    parts += ["\n".join(incremental(load, rounds)) for load in loads(quick)]
+    for load in loads(quick):
+        parts += ["\n".join(incremental(load, sampler, rounds)) for sampler in (rc.Uniform(), rc.Prioritized())]
     return "\n\n".join(parts)
 
 
