@@ -149,10 +149,8 @@ def _open_locked(path: Path) -> int:
 def _create(file: int, path: Path, layout: Layout) -> None:
     total = rows_at(layout) + layout.nbytes
     try:
-        os.ftruncate(file, 0)
         reserve(file, total)
     except OSError as error:
-        os.ftruncate(file, 0)
         reason = error.strerror or str(error)
         raise StorageError(str(path), f"have room for {total / 2**30:.2f} GiB", reason, "Use less capacity.") from None
     write_header(file, layout)
@@ -168,11 +166,16 @@ def _sync_folder(path: Path) -> None:
 
 
 def reserve(file: int, size: int) -> None:
-    """Give a file its size, and room for all of it: a full disk is then found out now and not by a signal later."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, size)
-    else:
-        os.ftruncate(file, size)
+    """Empty a file and give it its size and room for it: a full disk is found out now, not by a signal later."""
+    os.ftruncate(file, 0)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file, 0, size)
+        else:
+            os.ftruncate(file, size)
+    except OSError:
+        os.ftruncate(file, 0)
+        raise
 
 
 def _boot() -> str:

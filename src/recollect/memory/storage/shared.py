@@ -200,10 +200,8 @@ def _settle(name: str, file: int, locks: _Locks, layout: Layout | None) -> Layou
             raise StorageError(title, "exist", "one that is not finished", "Start the process that makes it first.")
         total = rows_at(layout) + layout.nbytes
         try:
-            os.ftruncate(file, 0)
             reserve(file, total)
         except OSError as error:
-            os.ftruncate(file, 0)
             raise StorageError(
                 title,
                 f"fit in {_FOLDER} ({total / 2**20:.0f} MiB)",
