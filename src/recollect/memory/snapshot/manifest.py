@@ -138,9 +138,10 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     with os.fdopen(open_file(path), "rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise SnapshotError(str(path), f"have at most {_MOST_BYTES} bytes", "more")
+        size = os.fstat(file.fileno()).st_size
+        if size > _MOST_BYTES:
+            raise SnapshotError(str(path), f"have at most {_MOST_BYTES} bytes", size)
+        data = file.read(size)
     first, _, text = data.partition(b"\n")
     about = _json(path, first[:4096])
     if not isinstance(about, dict) or about.get("format") != FORMAT:
