@@ -412,7 +412,11 @@ class Memory:
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
-        self._ground.write_to(lanes)
+        if self._ground.guarded:
+            self._ground.write_to(lanes)
+        # A plain step of all lanes is what most calls bring, and a call more costs a tenth of it.
+        if lanes is None and not self.schema.branches and self._store.append(step, None, block):
+            return
         write(self._store, self.schema, step, lanes, count=self.lanes, bare=self._bare, block=block)
 
     def _beta(self, beta: float | None) -> float:

@@ -106,6 +106,8 @@ class Ground(Protocol):
     layout: Layout
     others: bool
     """Whether other processes write too."""
+    guarded: bool
+    """Whether ``write_to`` has to be asked before writing."""
 
     def write_to(self, lanes: Any) -> None:
         """Make sure that this process may write to lanes; None means all."""

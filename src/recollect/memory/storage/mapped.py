@@ -30,6 +30,7 @@ class _MappedGround:
     """An open file of rows. What is on disk after a crash: docs/format.md, "Files of rows"."""
 
     others = False
+    guarded = True
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self._file = _open_locked(path)

@@ -14,6 +14,7 @@ __all__ = ["Ram"]
 @final
 class _RamGround:
     others = False
+    guarded = False
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

@@ -70,6 +70,7 @@ class SharedGround:
     """An open segment."""
 
     others = True
+    guarded = True
 
     def __init__(self, name: str, layout: Layout | None) -> None:
         self.name = name
