@@ -255,6 +255,14 @@ void bind_store(nb::module_& module) {
             store.shelf()->cut(lane);
           },
           "lane"_a)
+      .def(
+          "forget",
+          [](Store& store, std::int64_t lane, std::int64_t before) {
+            if (lane < 0 || lane >= store.timeline().lanes()) throw nb::index_error("lane out of range");
+            nb::gil_scoped_release release;
+            store.shelf()->forget(lane, before);
+          },
+          "lane"_a, "before"_a)
       .def("clear",
            [](Store& store) {
              nb::gil_scoped_release release;
@@ -323,7 +331,7 @@ void bind_store(nb::module_& module) {
            nb::sig("def episodes(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
       .def(
           "view",
-          [](nb::handle_t<Store> self, std::int64_t index) {
+          [](nb::handle_t<Store> self, std::int64_t index, bool writable) {
             auto& store = nb::cast<Store&>(self);
             if (index < 0 || index >= static_cast<std::int64_t>(store.columns().size()))
               throw nb::index_error("field out of range");
@@ -339,9 +347,10 @@ void bind_store(nb::module_& module) {
               strides.push_back(inner);
             }
             return new_array(column.typenum, static_cast<int>(shape.size()), shape.data(), strides.data(),
-                             line.at(field, 0), self.ptr(), false);
+                             line.at(field, 0), self.ptr(), writable);
           },
-          "index"_a, nb::sig("def view(self, index: int) -> numpy.typing.NDArray[typing.Any]"))
+          "index"_a, "writable"_a,
+          nb::sig("def view(self, index: int, writable: bool) -> numpy.typing.NDArray[typing.Any]"))
       .def(
           "flags",
           [](nb::handle_t<Store> self) {

@@ -140,6 +140,22 @@ class Ground {
     flags[slot(lane, serial)] = kClosing;
   }
 
+  // Gives back the memory of a lane's rows [from, until), which nobody will read again, wherever enough has gathered.
+  void discard(std::int64_t lane, std::int64_t from, std::int64_t until) {
+    const auto page = static_cast<std::int64_t>(kHugePage), count = static_cast<std::int64_t>(panels.size());
+    discarded_.resize(static_cast<std::size_t>(lanes * count), 0);
+    for (std::int64_t p = 0; p < count; ++p) {
+      const Panel& panel = panels[static_cast<std::size_t>(p)];
+      std::int64_t& done = discarded_[static_cast<std::size_t>(lane * count + p)];
+      done = std::max(done, from);
+      if ((until - done) * panel.pitch < 2 * page) continue;
+      each_stretch(lane, done, until - done, [&](std::int64_t first, std::int64_t some) {
+        slab.discard(panel.base + first * panel.pitch, static_cast<std::size_t>(some * panel.pitch));
+      });
+      done = until - page / panel.pitch - 1;  // what is left of the last page goes with the next one
+    }
+  }
+
   void raise_floor(std::int64_t lane, std::int64_t floor) {
     std::int64_t old = states[lane].floor.load();
     while (old < floor && !states[lane].floor.compare_exchange_weak(old, floor)) {
@@ -164,6 +180,7 @@ class Ground {
 
   std::int64_t records_ = 0;
   std::vector<Copy> copies_;
+  std::vector<std::int64_t> discarded_;  // by lane and panel: rows below this serial have given their memory back
 };
 
 }  // namespace recollect

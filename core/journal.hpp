@@ -21,7 +21,7 @@ namespace recollect {
 
 class Journal {
  public:
-  enum Kind : std::int64_t { kRows = 1, kCut = 2, kClear = 3 };
+  enum Kind : std::int64_t { kRows = 1, kCut = 2, kClear = 3, kForget = 4 };
 
   // Takes over a file that is open for writing at its end.
   Journal(int file, bool synced) : file_(file), synced_(synced) {}

@@ -30,7 +30,7 @@ inline Type type_of(PyArrayObject* array) { return type_of(PyArray_TYPE(array), 
 // A new array of the given type; its memory is fresh, or belongs to `owner` if there is one.
 inline nanobind::object new_array(int typenum, int ndim, const npy_intp* shape, const npy_intp* strides = nullptr,
                                   void* data = nullptr, PyObject* owner = nullptr, bool writable = true) {
-  const int flags = strides ? 0 : NPY_ARRAY_CARRAY;
+  const int flags = !strides ? NPY_ARRAY_CARRAY : writable ? NPY_ARRAY_WRITEABLE : 0;
   PyObject* array = PyArray_New(&PyArray_Type, ndim, shape, typenum, strides, data, 0, data ? flags : 0, nullptr);
   if (array == nullptr) throw nanobind::python_error();
   nanobind::object result = nanobind::steal(array);

@@ -47,6 +47,12 @@ struct Shelf {
     released.wait(writing, [&] { return !timeline.holding(); });
     timeline.cut(lane);
   }
+  // Forgets old rows of a lane, once they are not held.
+  void forget(std::int64_t lane, std::int64_t before) {
+    std::unique_lock<std::shared_mutex> writing(lock);
+    released.wait(writing, [&] { return !timeline.holding(); });
+    timeline.forget(lane, before);
+  }
   // Changes what is held and wakes who waits for it.
   template <class Work>
   void release(const Work& work) {

@@ -48,7 +48,7 @@ class Slab {
   }
   // The bytes of an open file from an offset on, which must be a multiple of a page. What is written here is seen by
   // everyone who maps them; the file may be closed.
-  Slab(int file, std::size_t offset, std::size_t bytes) : bytes_(bytes), mapped_(bytes) {
+  Slab(int file, std::size_t offset, std::size_t bytes) : bytes_(bytes), mapped_(bytes), file_(true) {
 #ifdef RECOLLECT_MMAP
     void* raw = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
     if (raw == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mapping the file");
@@ -76,12 +76,27 @@ class Slab {
   char* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
+  // Gives memory whose contents do not matter back to the system, as far as whole pages allow. A file keeps its bytes.
+  void discard(char* from, std::size_t bytes) {
+#if defined(RECOLLECT_MMAP) && defined(__linux__)  // elsewhere the contents may stay, and come back
+    if (file_) return;
+    const std::uintptr_t page = bytes_ >= kHugePage ? kHugePage : 4096;
+    const auto at = reinterpret_cast<std::uintptr_t>(from);
+    const std::uintptr_t first = (at + page - 1) / page * page, last = (at + bytes) / page * page;
+    if (first < last) madvise(from + (first - at), last - first, MADV_DONTNEED);
+#else
+    (void)from;
+    (void)bytes;
+#endif
+  }
+
  private:
   void swap(Slab& other) noexcept {
     std::swap(raw_, other.raw_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
     std::swap(mapped_, other.mapped_);
+    std::swap(file_, other.file_);
   }
   void release() {
     if (raw_ == nullptr) return;
@@ -96,6 +111,7 @@ class Slab {
   char* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::size_t mapped_ = 0;
+  bool file_ = false;
 };
 
 // Puts the bytes of a mapped file on disk; returns once they are there.

@@ -127,6 +127,20 @@ class Timeline {
     ++version_;
   }
 
+  // Forgets a lane's rows below a serial; their memory goes back to the system.
+  void forget(std::int64_t lane, std::int64_t before) {
+    if (others_) catch_up(lane);
+    LaneIndex& index = index_[static_cast<std::size_t>(lane)];
+    before = std::min(before, index.head);
+    if (before <= index.tail) return;
+    log_event(Journal::kForget, lane, &before);
+    ground_.raise_floor(lane, before);
+    index.drop(ground_.loose, before);
+    if (index.tail == index.head) index.open = kNone;
+    ++version_;
+    if (!others_) ground_.discard(lane, std::max<std::int64_t>(0, index.head - ground_.span), before);
+  }
+
   // Takes in what other processes have written since.
   void catch_up() {
     bool changed = false;
@@ -361,12 +375,13 @@ class Timeline {
     index.drop(ground_.loose, std::max(ground_.states[lane].floor.load(std::memory_order_relaxed), head - ground_.span));
   }
 
-  void log_event(Journal::Kind kind, std::int64_t lane) {
+  void log_event(Journal::Kind kind, std::int64_t lane, const std::int64_t* more = nullptr) {
     if (!journal_) return;
     try {
       journal_->mark();
       journal_->begin(kind);
       journal_->number(lane);
+      if (more != nullptr) journal_->number(*more);
       journal_->write();
       journal_->settle();
     } catch (...) {

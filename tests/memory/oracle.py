@@ -80,6 +80,12 @@ class Oracle:
             here.episodes.clear()
             here.floor = here.head
 
+    def forget(self, lane: int, before: int) -> None:
+        here = self.lanes[lane]
+        here.floor = max(self.tail(lane), min(before, here.head))
+        if here.floor == here.head and here.episodes and not here.episodes[-1].ended:
+            here.episodes.pop()
+
     def forget_starts(self) -> None:
         """What a file of rows cannot tell: where episodes began whose first rows are overwritten."""
         for lane, here in enumerate(self.lanes):

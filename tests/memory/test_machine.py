@@ -169,6 +169,26 @@ class Machine(RuleBasedStateMachine):
         (self.writers[lane] if self.writers else self.memory).cut(lane)
         self.oracle.cut(lane)
 
+    @precondition(lambda self: not self.writers)
+    @rule(lane=st.integers(0, 2), rows=st.integers(0, 16))
+    def forget(self, lane: int, rows: int) -> None:
+        lane %= self.width
+        before = max(0, self.oracle.tail(lane) - 1 + rows)
+        self.memory.forget(lane, before)
+        self.oracle.forget(lane, before)
+
+    @precondition(lambda self: not self.writers and not self.logged)
+    @rule(back=st.integers(1, 12))
+    def write_later(self, back: int) -> None:
+        """Rows that are written to after they were appended, and perhaps saved."""
+        for lane, here in enumerate(self.oracle.lanes):
+            for episode in here.episodes:
+                at = here.head - back - episode.start
+                if 0 <= at < len(episode.steps) and episode.start + at >= self.oracle.tail(lane):
+                    value = self.numbers() % 251
+                    self.memory.slots("action")[lane, (episode.start + at) % self.oracle.span] = value
+                    episode.steps[at]["action"] = np.uint8(value)
+
     def write_blocks(self, data: dict[str, Any]) -> None:
         """A row at a time by the lanes' writers, looked at before they can overtake the memory."""
         for t in range(len(data["terminated"])):

@@ -129,6 +129,16 @@ class Memory:
         for lane in lanes:
             self._store.cut(int(lane))
 
+    def forget(self, lane: int, before: int) -> None:
+        """Forget a lane's rows below a serial, such as an episode's ``start``; their RAM goes back to the system.
+
+        So a memory can keep, say, the newest hundred episodes however long they are.
+        """
+        lane = checks.whole("lane", lane, 0, self.lanes - 1)
+        before = checks.whole("before", before, 0, 2**63 - 1)
+        self._ground.write_to(lane)
+        self._store.forget(lane, before)
+
     def clear(self) -> None:
         """Forget all rows and priorities. Serials go on counting, so older batches are still known to be stale."""
         self._ground.check_attached()
@@ -274,7 +284,17 @@ class Memory:
             view = (self._store.flags()[:, :rows] & (1 if key == "terminated" else 2)) != 0
             view.flags.writeable = False
         else:
-            view = self._store.view(self.schema.columns.index(self.schema[key]))[:, :rows]
+            view = self._store.view(self.schema.columns.index(self.schema[key]), False)[:, :rows]
+        return np.asarray(view[0] if self._bare else view)
+
+    def slots(self, key: str) -> np.ndarray[Any, Any]:
+        """A field's slots, all of them, to look into and to write to: ``[lanes, rows, ...]``.
+
+        For what is known only later, such as advantages. Row ``serial`` of a lane lies in slot ``serial % rows``. What
+        is written here is not followed: every save from now on writes all rows, and journals do not have it.
+        """
+        self._subject.followed = False
+        view = self._store.view(self.schema.columns.index(self.schema[key]), True)
         return np.asarray(view[0] if self._bare else view)
 
     def __contains__(self, key: object) -> bool:

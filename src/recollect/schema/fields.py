@@ -274,7 +274,7 @@ def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[st
 
 
 def _check_next(columns: tuple[Column, ...]) -> bool:
-    """True if every observed field brings a ``next_`` field of its own."""
+    """True if rows need none after them: nothing is observed, or every observed field brings a ``next_`` of its own."""
     keys = [column.key for column in columns]
     twice = {key for key in keys if keys.count(key) > 1}
     if twice:
@@ -287,7 +287,7 @@ def _check_next(columns: tuple[Column, ...]) -> bool:
     carried = {column.key for column in columns if column.role == "next"}
     observed = [column for column in columns if column.role == "observed"]
     if not carried:
-        return False
+        return not observed
     for column in observed:
         following = by_key.get(column.next_key or "")
         if following is None:

@@ -45,7 +45,7 @@ def read_episodes(store: _core.Store, layout: Layout, table: Any) -> Iterator[Ep
     Episodes that are overwritten before their turn are left out.
     """
     schema, span = layout.schema, layout.span
-    views = {column.key: store.view(index) for index, column in enumerate(schema)}
+    views = {column.key: store.view(index, False) for index, column in enumerate(schema)}
     for at in np.flatnonzero((table.terminated | table.truncated) & table.whole):
         lane, start, length = int(table.lane[at]), int(table.start[at]), int(table.length[at])
         columns = {}

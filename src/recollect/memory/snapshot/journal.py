@@ -28,7 +28,7 @@ VERSION = 1
 _FRAME = struct.Struct("<QQ")
 _RUN = struct.Struct("<qqq")
 _MOST_ABOUT = 1 << 16
-_ABOUT, _ROWS, _CUT, _CLEAR = range(4)
+_ABOUT, _ROWS, _CUT, _CLEAR, _FORGET = range(5)
 
 
 def begin_journal(disk: Disk, path: Path, layout: Layout, follows: str | None, *, synced: bool) -> int:
@@ -101,6 +101,12 @@ def _apply(kind: int, payload: bytes, layout: Layout, store: _core.Store) -> boo
         (lane,) = struct.unpack_from("<q", payload, 8)
         if 0 <= lane < layout.lanes:
             store.cut(lane)
+            return True
+        return False
+    if kind == _FORGET and len(payload) == 24:
+        lane, before = struct.unpack_from("<qq", payload, 8)
+        if 0 <= lane < layout.lanes:
+            store.forget(lane, before)
             return True
         return False
     if kind != _ROWS:

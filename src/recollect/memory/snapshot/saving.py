@@ -60,6 +60,8 @@ class Subject:
     key: tuple[int, int]
     heads: dict[str, Array] = field(default_factory=dict)
     """The lanes' heads at the snapshots that were made of this memory, or that it came from, by their ids."""
+    followed: bool = True
+    """Whether all that changes rows is known; otherwise rows saved before may not be what they were."""
     journal: tuple[Path, str] | None = None
     """Folder and name of the journal that is being written."""
     saving: threading.Lock = field(default_factory=threading.Lock)
@@ -165,7 +167,8 @@ class _Save:
         size = self._segment_rows()
         tails, heads = subject.store.heads()
         kept: list[Segment] = []
-        if previous is not None and previous.id in subject.heads and previous.layout == subject.layout:
+        known = subject.followed and previous is not None and previous.id in subject.heads
+        if known and previous is not None and previous.layout == subject.layout:
             there = {path.name: path.stat().st_size for path in self._folder.iterdir() if path.is_file()}
             kept = [
                 segment

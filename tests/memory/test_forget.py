@@ -1,0 +1,95 @@
+"""Rows that are forgotten before they are overwritten, and rows that are written to later."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import recollect as rc
+
+WIDTH = 256  # floats of a row: a panel of its own, two rows a kilobyte and more
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def rows_of(first: int, count: int) -> dict[str, np.ndarray]:
+    numbers = np.arange(first, first + count)
+    return {
+        "wide": np.repeat(numbers, WIDTH).reshape(count, WIDTH).astype(np.float32),
+        "narrow": numbers.astype(np.int64),
+        "terminated": np.zeros(count, bool),
+        "truncated": np.arange(count) == count - 1,
+    }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much is resident here")
+def test_forgotten_rows_give_their_memory_back_and_others_stay() -> None:
+    schema = rc.Schema(wide=rc.Field((WIDTH,)), narrow=rc.Field((), "int64"), reward=None)
+    memory = rc.Memory(schema, capacity=64 << 10, window=rc.Transition(), seed=0)  # 64 MiB of wide rows
+    before = resident()
+    kept, size, written = 4096, 1000, 0
+    peak = 0
+    for _ in range(300):  # more than four times round
+        memory.extend(**rows_of(written, size))
+        written += size
+        memory.forget(0, max(0, written - kept))
+        peak = max(peak, resident() - before)
+        newest = np.arange(max(0, written - kept), written)
+        batch = memory.read(np.zeros(len(newest), np.int64), newest)
+        np.testing.assert_array_equal(batch.narrow, newest)
+        assert (batch.wide == newest[:, None]).all()
+        del batch
+    assert len(memory) == kept
+    assert peak < 40 << 20  # 4 MiB are kept; the whole ring would be 64 and a batch's pool stays
+
+
+def test_a_memory_of_the_newest_episodes() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 100, window=rc.Episodes(), sampler=rc.Uniform(replace=False), seed=0)
+    for episode in range(6):
+        for t in range(3):
+            memory.append(obs=episode, reward=0, terminated=t == 2, truncated=False)
+    memory.forget(0, int(memory.episodes.start[-2]))
+    assert memory.episodes.id.tolist() == [4, 5]
+    assert sorted(memory.sample(2).obs[:, 0].tolist()) == [4.0, 5.0]
+    with pytest.raises(rc.errors.NotEnoughRows):
+        memory.sample(3)
+
+
+def test_what_cannot_be_forgotten() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 10)
+    with pytest.raises(rc.errors.OptionError, match=r"^lane must be a whole number from 0 to 0, got 1"):
+        memory.forget(1, 0)
+    with pytest.raises(rc.errors.OptionError, match=r"^before must be a whole number from 0 to"):
+        memory.forget(0, -1)
+
+
+def test_without_anything_observed_no_row_needs_another() -> None:
+    memory = rc.Memory(rc.Schema(note=rc.Field((), "int64")), 4, seed=0)
+    for i in range(6):
+        memory.append(note=i, reward=i, terminated=i % 2 == 1, truncated=False)
+        assert memory.ready == min(i + 1, 4)
+    assert memory["note"].tolist() == [4, 5, 2, 3]
+    batch = memory.read(np.zeros(4, np.int64), np.arange(2, 6))
+    assert batch.note.tolist() == [2, 3, 4, 5]
+    assert batch.terminated.tolist() == [False, True, False, True]
+
+
+def test_what_is_written_later_is_read_and_saved(tmp_path: Path) -> None:
+    schema = rc.Schema(obs=rc.Field((2,)), advantage=rc.Field())
+    memory = rc.Memory(schema, 40_000, lanes=2, seed=0)
+    block = np.zeros((20_000, 2))
+    flags = np.zeros((20_000, 2), bool)
+    memory.extend(obs=np.zeros((20_000, 2, 2)), advantage=block, reward=block, terminated=flags, truncated=flags)
+    memory.save(tmp_path)
+    memory.slots("advantage")[1, 5] = 7.0
+    memory.save(tmp_path)
+    again = rc.Memory.load(tmp_path)
+    for each in (memory, again):
+        assert each.read([1], [5]).advantage.tolist() == [7.0]
+        assert each.read([0], [5]).advantage.tolist() == [0.0]
+    assert memory.slots("obs").shape == (2, 20_000, 2)
