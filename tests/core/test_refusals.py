@@ -109,7 +109,13 @@ def test_rows_from_nowhere() -> None:
 
 def test_lanes_and_fields_from_nowhere() -> None:
     made = filled()
-    for call in (lambda: made.cut(1), lambda: made.cut(-1), lambda: made.view(1, False), lambda: made.view(-1, False), lambda: made.forget(1, 0)):
+    for call in (
+        lambda: made.cut(1),
+        lambda: made.cut(-1),
+        lambda: made.view(1, False),
+        lambda: made.view(-1, False),
+        lambda: made.forget(1, 0),
+    ):
         with pytest.raises(IndexError):
             call()
 
