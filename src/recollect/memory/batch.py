@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self, final
 
-__all__ = ["Batch", "Nest", "nested"]
+__all__ = ["Batch", "Nest", "entry", "nested"]
 
 
 class Nest(dict[str, Any]):
@@ -50,6 +50,14 @@ def _describe(key: str, value: Any) -> str:
         return f"{key}: ({', '.join(_describe(inner, below) for inner, below in value.items())})"
     shape = getattr(value, "shape", None)
     return f"{key}: {value.dtype}{list(shape)}" if shape is not None else f"{key}: {value!r}"
+
+
+def entry(batch: Batch, path: str) -> Any:
+    """What a batch has at a path such as ``"obs/camera"``."""
+    here: Any = batch
+    for part in path.split("/"):
+        here = here[part]
+    return here
 
 
 def nested(flat: dict[str, Any]) -> Batch:

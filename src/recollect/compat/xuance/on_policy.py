@@ -1,0 +1,163 @@
+"""XuanCe's on-policy buffers for one agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
+from recollect.compat.xuance.nests import field_of
+from recollect.compat.xuance.paths import advantages
+from recollect.compat.xuance.slots import Array, slots_of
+from recollect.errors import NotEnoughRows, OptionError, Problem, StepError
+from recollect.memory import Memory, targets
+from recollect.schema import Field
+
+__all__ = ["DummyOnPolicyBuffer", "DummyOnPolicyBuffer_Atari"]
+
+_NUMBER = Field((), "float32", role="plain")
+
+
+class DummyOnPolicyBuffer(StepBuffer):
+    """Rollouts of ``n_envs`` environments, ``n_size`` steps each.
+
+    Args:
+        use_gae: Whether advantages are estimated by GAE; otherwise they are discounted returns less values.
+        use_advnorm: Whether a batch's advantages are normalised.
+    """
+
+    def __init__(
+        self,
+        observation_space: Any,
+        action_space: Any,
+        auxiliary_shape: Any,
+        n_envs: int,
+        n_size: int,
+        use_gae: bool = True,
+        use_advnorm: bool = True,
+        gamma: float = 0.99,
+        gae_lam: float = 0.95,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, auxiliary_shape)
+        self.use_gae, self.use_advnorm = use_gae, use_advnorm
+        self.gamma, self.gae_lam = gamma, gae_lam
+        fields = {"obs": self._observation_field(), "value": _NUMBER, "returns": _NUMBER, "advantages": _NUMBER}
+        self._setup(n_envs, n_size, fields, sampler=None, seed=seed)
+        self.buffer_size = self.n_size * self.n_envs
+        self._since = np.zeros(self.n_envs, np.int64)
+        self._cut_off = np.zeros(self.n_envs, bool)
+
+    def _observation_field(self) -> Any:
+        return field_of("observation_space", self.observation_space)
+
+    @property
+    def start_ids(self) -> Array:
+        """The slots where the paths begin that are not finished yet; a copy."""
+        return np.asarray(self._since % self.n_size)
+
+    @property
+    def values(self) -> Array:
+        """Values."""
+        return np.asarray(self._slots.arrays("value"))
+
+    @property
+    def returns(self) -> Array:
+        """Returns, once ``finish_path`` has worked them out."""
+        return np.asarray(self._slots.arrays("returns"))
+
+    @property
+    def advantages(self) -> Array:
+        """Advantages, once ``finish_path`` has worked them out."""
+        return np.asarray(self._slots.arrays("advantages"))
+
+    def clear(self) -> None:
+        """Forget everything, the beginnings of paths too."""
+        self._forget()
+        self._since[:] = 0
+        self._cut_off[:] = False
+
+    def store(
+        self,
+        obs: Any,
+        acts: Any,
+        rews: Any,
+        value: Any,
+        terminals: Any,
+        aux_info: Any = None,
+        truncations: Any = None,
+    ) -> None:
+        """Store one step of every environment: values ``[n_envs, ...]``.
+
+        Args:
+            truncations: Which environments were cut off by a time limit; ``finish_path`` has to follow for them.
+        """
+        if self._cut_off.any():
+            env = int(self._cut_off.argmax())
+            rule = f"be called for environment {env} after its truncated step"
+            raise StepError((Problem("finish_path", rule, "another step", "Pass it the value of what was seen last."),))
+        zeros = np.zeros(self.n_envs, np.float32)
+        step = {"obs": obs, "acts": acts, "rews": rews, "value": value, "returns": zeros, "advantages": zeros}
+        self._put(step, terminals, aux_info, truncations)
+        if truncations is not None:
+            self._cut_off = np.array(truncations, bool) & ~np.asarray(terminals, bool)
+
+    def finish_path(self, val: Any, i: int) -> None:
+        """Work out returns and advantages of an environment's steps since the last call.
+
+        Args:
+            val: Value of what was seen after the newest step; does not matter if that terminated the episode.
+            i: The environment.
+        """
+        if not 0 <= i < self.n_envs:
+            raise OptionError("i", f"be from 0 to {self.n_envs - 1}", i)
+        path = self._slots.path(int(self._since[i]))
+        if path.size:
+            last = np.asarray(val.detach().cpu() if hasattr(val, "detach") else val, np.float32).reshape(-1)
+            if last.size != 1:
+                raise OptionError("val", "be one number", list(last.shape), "Pass the environment's own value.")
+            returns, advantage = advantages(
+                self.rewards[i, path, None],
+                self.values[i, path, None],
+                last,
+                self.terminals[i, path, None],
+                use_gae=self.use_gae,
+                gamma=self.gamma,
+                lam=self.gae_lam,
+            )
+            self.returns[i, path], self.advantages[i, path] = returns[:, 0], advantage[:, 0]
+        self._since[i] = self._slots.count
+        self._cut_off[i] = False
+
+    def sample(self, indexes: Any) -> Samples:
+        """Observations, actions, returns, values, advantages and auxiliary information of steps.
+
+        Args:
+            indexes: Environment * n_size + slot, ``[B]``.
+        """
+        if not self.full:
+            raise NotEnoughRows("buffer", "be full to be sampled", f"{self.size} of {self.n_size} steps")
+        batch = self._slots.read(*slots_of(indexes, self.n_envs, self.n_size))
+        advantage = targets.normalize(batch.advantages) if self.use_advnorm else batch.advantages
+        aux = self._aux.of_batch(self._slots, batch)
+        obs, acts = self._slots.of_batch("obs", batch), self._slots.of_batch("acts", batch)
+        samples = Samples((obs, acts, batch.returns, batch.value, advantage, aux))
+        samples.auxiliary_infos = aux
+        return samples
+
+    def _parts(self) -> tuple[Memory, dict[str, Any]]:
+        memory, notes = super()._parts()
+        return memory, notes | {"since": self._since.tolist(), "cut_off": self._cut_off.tolist()}
+
+    def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
+        super()._adopt(memory, notes)
+        self._since, self._cut_off = np.array(notes["since"], np.int64), np.array(notes["cut_off"], bool)
+
+
+class DummyOnPolicyBuffer_Atari(DummyOnPolicyBuffer):  # noqa: N801 - their name
+    """The same with observations kept as bytes; floats are refused, as they would be cut to zeros."""
+
+    def _observation_field(self) -> Any:
+        return image_field(self.observation_space)

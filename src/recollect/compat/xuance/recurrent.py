@@ -1,0 +1,192 @@
+"""XuanCe's memory of whole episodes of one agent, read in sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from recollect.compat.drawing import generator
+from recollect.compat.episodes import EpisodeRing
+from recollect.compat.lasting import Lasting
+from recollect.compat.xuance.buffer import Buffer, Samples
+from recollect.compat.xuance.nests import field_of, in_nest
+from recollect.compat.xuance.slots import Array, at_least
+from recollect.errors import NotEnoughRows, Problem, StepError
+from recollect.memory import Memory, Sequence
+from recollect.memory.batch import entry
+from recollect.schema import Field, Schema
+
+__all__ = ["EpisodeBuffer", "RecurrentOffPolicyBuffer"]
+
+
+@final
+class EpisodeBuffer:
+    """An episode as it grows: lists of what was seen, done and received, one observation more than there are actions.
+
+    The first observation is appended to ``obs`` by hand, the ones after every step come with ``put``.
+    """
+
+    def __init__(self) -> None:
+        self.obs: list[Any] = []
+        self.action: list[Any] = []
+        self.reward: list[Any] = []
+        self.done: list[Any] = []
+
+    def put(self, transition: Any) -> None:
+        """Add a step: what was seen after it, the action, the reward and whether the episode ended."""
+        obs, action, reward, done = transition
+        self.obs.append(obs)
+        self.action.append(action)
+        self.reward.append(reward)
+        self.done.append(done)
+
+    def sample(self, lookup_step: int | None = None, idx: int | None = None) -> dict[str, Array]:
+        """Steps from ``idx`` (default: the first) on, ``lookup_step`` of them (default: all), by name."""
+        first = 0 if idx is None else idx
+        until = len(self) if lookup_step is None else first + lookup_step
+        return {
+            "obs": np.array(self.obs[first : until + 1]),
+            "acts": np.array(self.action[first:until]),
+            "rews": np.array(self.reward[first:until]),
+            "done": np.array(self.done[first:until]),
+        }
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+class RecurrentOffPolicyBuffer(Buffer, Lasting):
+    """The newest ``n_size`` episodes, of which sequences of ``lookup_length`` steps are drawn.
+
+    Args:
+        episode_length: Steps of the longest episode.
+        lookup_length: Steps of a sequence; shorter episodes are padded with zeros.
+    """
+
+    def __init__(
+        self,
+        observation_space: Any,
+        action_space: Any,
+        auxiliary_shape: Any,
+        n_envs: int,
+        n_size: int,
+        batch_size: int,
+        episode_length: int,
+        lookup_length: int,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, auxiliary_shape)
+        self.n_envs, self.n_size = at_least("n_envs", n_envs, 1), at_least("n_size", n_size, 1)
+        self.batch_size = at_least("batch_size", batch_size, 1)
+        self.episode_length = at_least("episode_length", episode_length, 1)
+        self.lookup_length = at_least("lookup_length", lookup_length, 1)
+        self._fields = {
+            "obs": _observed(field_of("observation_space", observation_space)),
+            "acts": field_of("action_space", action_space),
+            "rews": Field((), "float32", role="plain"),
+            "done": Field((), "bool", role="plain"),
+        }
+        # A window of lookup_length steps has to fit, even if no episode is that long.
+        longest = max(self.episode_length, self.lookup_length)
+        schema = Schema(reward=None, **self._fields)
+        self._ring = EpisodeRing(schema, self.n_size, longest, Sequence(self.lookup_length), seed)
+
+    @property
+    def memory(self) -> list[EpisodeBuffer]:
+        """The episodes, oldest first; copies."""
+        first = self._ring.put - self._ring.size
+        return [self._episode((first + k) % self.n_size) for k in range(self._ring.size)]
+
+    def _episode(self, place: int) -> EpisodeBuffer:
+        ring, episode = self._ring, EpisodeBuffer()
+        length = int(ring.lengths[place])
+        episode.obs = _listed(self._fields["obs"], "obs", lambda path: ring.rows(path, place), length + 1)
+        episode.action = _listed(self._fields["acts"], "acts", lambda path: ring.rows(path, place), length)
+        episode.reward, episode.done = list(ring.rows("rews", place)[:-1]), list(ring.rows("done", place)[:-1])
+        return episode
+
+    def can_sample(self) -> bool:
+        """Whether there are as many episodes as a batch has sequences."""
+        return self.size >= self.batch_size
+
+    def clear(self, *_: Any) -> None:
+        """Forget everything."""
+        self._ring.clear()
+        self.ptr, self.size = 0, 0
+
+    def store(self, episode: EpisodeBuffer) -> None:
+        """Store a whole episode; once there are ``n_size``, the oldest makes room."""
+        length = len(episode)
+        if not 1 <= length <= self.episode_length:
+            remedy = "Make the buffer with a larger episode_length." if length else ""
+            raise StepError((Problem("episode", f"have 1 to {self.episode_length} steps", str(length), remedy),))
+        if len(episode.obs) != length + 1:
+            rule = "have one observation more than actions"
+            remedy = "Append the first observation to episode.obs before the first put."
+            raise StepError((Problem("episode", rule, f"{len(episode.obs)} and {length}", remedy),))
+        steps = {
+            "obs": _stacked(self._fields["obs"], episode.obs[:-1]),
+            "final_obs": _stacked(self._fields["obs"], episode.obs[-1:]),
+            "acts": _stacked(self._fields["acts"], episode.action),
+            "rews": np.array(episode.reward, np.float32),
+            "done": np.array([bool(done) for done in episode.done]),
+        }
+        self._ring.append(steps, length, terminated=bool(episode.done[-1]))
+        self.ptr, self.size = self._ring.next, self._ring.size
+
+    def sample(self) -> Samples:
+        """Observations ``[B, T + 1, ...]``, actions, rewards and terminals ``[B, T, ...]``, T = ``lookup_length``.
+
+        Episodes are drawn alike whatever their length, and within one all places where T steps follow. ``mask [B, T]``
+        of what is returned is True for real steps; the rest is zero.
+        """
+        ring = self._ring
+        if ring.size == 0:
+            raise NotEnoughRows("buffer", "hold an episode to be sampled", "none")
+        random = generator(ring.memory)
+        places = random.integers(0, ring.size, self.batch_size)
+        spare = np.maximum(ring.lengths[places] - self.lookup_length, 0)
+        batch = ring.read(places, random.integers(0, spare + 1))
+        obs, acts = (in_nest(self._fields[name], name, lambda path: entry(batch, path)) for name in ("obs", "acts"))
+        samples = Samples((obs, acts, batch.rews, batch.done))
+        samples.mask = batch.mask
+        return samples
+
+    def _parts(self) -> tuple[Memory, dict[str, Any]]:
+        return self._ring.memory, self._ring.notes()
+
+    def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
+        self._ring.adopt(memory, notes)
+        self.ptr, self.size = self._ring.next, self._ring.size
+
+
+def _observed(field: Any) -> Any:
+    """The same fields, seen before a step and once more after the last."""
+    if isinstance(field, Mapping):
+        return {key: _observed(below) for key, below in field.items()}
+    if isinstance(field, tuple):
+        return tuple(_observed(below) for below in field)
+    return Field(field.shape, field.dtype, role="observed")
+
+
+def _stacked(field: Any, values: list[Any]) -> Any:
+    """One value a step as arrays ``[T, ...]``, nested as the field is."""
+    if isinstance(field, Mapping):
+        return {key: _stacked(below, [value[key] for value in values]) for key, below in field.items()}
+    if isinstance(field, tuple):
+        return tuple(_stacked(below, [value[i] for value in values]) for i, below in enumerate(field))
+    return np.array([np.asarray(value) for value in values])
+
+
+def _listed(field: Any, path: str, rows: Callable[[str], Array], count: int) -> list[Any]:
+    """One value a step, out of arrays by path."""
+    arrays: dict[str, Array] = {}
+
+    def value(t: int) -> Any:
+        return in_nest(field, path, lambda leaf: arrays[leaf][t])
+
+    in_nest(field, path, lambda leaf: arrays.update({leaf: rows(leaf)}))
+    return [value(t) for t in range(count)]

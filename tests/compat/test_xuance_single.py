@@ -1,0 +1,668 @@
+"""XuanCe's memories for one agent, driven as its agents do and compared with plain computations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from scipy import stats
+
+import recollect as rc
+from recollect.compat.xuance import memory_tools as xm
+
+BOX = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+ACT = gymnasium.spaces.Discrete(5)
+IMAGE = gymnasium.spaces.Box(0, 255, (8, 8, 4), np.uint8)
+NESTED = gymnasium.spaces.Dict(
+    {"camera": gymnasium.spaces.Box(0, 255, (2, 2), np.uint8), "joints": gymnasium.spaces.Tuple((BOX, ACT))}
+)
+
+
+class World:
+    """Environments whose every number says where it came from, with episodes that end at different times."""
+
+    def __init__(self, n_envs: int, seed: int = 0) -> None:
+        self.n_envs = n_envs
+        self.random = np.random.default_rng(seed)
+        self.t = 0
+
+    def step(self) -> dict[str, Any]:
+        self.t += 1
+        envs = np.arange(self.n_envs)
+        obs = np.stack([envs, np.full(self.n_envs, self.t), np.zeros(self.n_envs)], axis=1).astype(np.float32)
+        return {
+            "obs": obs,
+            "acts": self.random.integers(0, 5, self.n_envs),
+            "rews": self.random.normal(size=self.n_envs).astype(np.float32),
+            "value": self.random.normal(size=self.n_envs).astype(np.float32),
+            "terminals": self.random.random(self.n_envs) < 0.15,
+            "truncations": self.random.random(self.n_envs) < 0.1,
+            "next_obs": obs + np.array([0, 0, 1], np.float32),
+        }
+
+
+def plain_returns(
+    rews: list[float], values: list[float], dones: list[bool], last: float, *, gae: bool, gamma: float, lam: float
+) -> tuple[list[float], list[float]]:
+    """Straight from the definitions, one step after the other."""
+    returns, advantages = [], []
+    for t in range(len(rews)):
+        if gae:
+            total, factor = 0.0, 1.0
+            for k in range(t, len(rews)):
+                after = values[k + 1] if k + 1 < len(values) else last
+                total += factor * (rews[k] + gamma * (0.0 if dones[k] else after) - values[k])
+                factor *= gamma * lam
+                if dones[k]:
+                    break
+            advantages.append(total)
+            returns.append(total + values[t])
+        else:
+            total, factor = 0.0, 1.0
+            for k in range(t, len(rews)):
+                total += factor * rews[k]
+                factor *= gamma
+                if dones[k]:
+                    break
+            else:
+                total += factor * last
+            returns.append(total)
+            advantages.append(total - values[t])
+    return returns, advantages
+
+
+@pytest.mark.parametrize("use_gae", [True, False])
+@pytest.mark.parametrize("cls", [xm.DummyOnPolicyBuffer, xm.DummyOnPolicyBuffer_Atari])
+def test_on_policy_buffers_as_an_agent_drives_them(cls: Any, use_gae: bool) -> None:
+    n_envs, n_size, gamma, lam = 3, 20, 0.9, 0.8
+    atari = cls is xm.DummyOnPolicyBuffer_Atari
+    space = IMAGE if atari else BOX
+    shape = {"old_logp": (), "state": (2,)}
+    buffer = cls(space, ACT, shape, n_envs, n_size, use_gae, True, gamma, lam)
+    world = World(n_envs)
+    for _ in range(4):  # rollouts
+        told: list[list[dict[str, Any]]] = [[] for _ in range(n_envs)]
+        expected: list[list[tuple[float, float]]] = [[] for _ in range(n_envs)]
+
+        def finish(env: int, last: float, told: Any = told, expected: Any = expected) -> None:
+            path = told[env][len(expected[env]) :]
+            columns = [[float(step[key]) for step in path] for key in ("rews", "value")]
+            dones = [bool(step["terminals"]) for step in path]
+            returns, advantages = plain_returns(*columns, dones, last, gae=use_gae, gamma=gamma, lam=lam)
+            expected[env] += list(zip(returns, advantages, strict=True))
+            buffer.finish_path(last, env)
+
+        while not buffer.full:
+            step = world.step()
+            obs = np.full((n_envs, 8, 8, 4), world.t % 256, np.uint8) if atari else step["obs"]
+            aux = {"old_logp": step["rews"] * 2, "state": step["obs"][:, :2]}
+            if world.t % 2:
+                buffer.store(obs, step["acts"], step["rews"], step["value"], step["terminals"], aux)
+            else:
+                buffer.store(
+                    obs, step["acts"], step["rews"], step["value"], step["terminals"], aux, step["truncations"]
+                )
+            for env in range(n_envs):
+                told[env].append({key: value[env] for key, value in step.items()} | {"image": world.t % 256})
+                if step["terminals"][env]:
+                    finish(env, 0.0)
+                elif step["truncations"][env]:
+                    finish(env, float(world.random.normal()))
+        assert buffer.ptr == 0
+        assert buffer.size == n_size
+        for env in range(n_envs):
+            if len(expected[env]) < n_size:
+                finish(env, float(world.random.normal()))
+        np.testing.assert_allclose(buffer.returns, [[r for r, _ in rows] for rows in expected], rtol=2e-5, atol=1e-5)
+        np.testing.assert_allclose(buffer.advantages, [[a for _, a in rows] for rows in expected], rtol=2e-5, atol=1e-5)
+        indexes = world.random.permutation(n_envs * n_size)
+        for start in range(0, len(indexes), 25):
+            chosen = indexes[start : start + 25]
+            obs, acts, returns, values, advantages, aux = buffer.sample(chosen)
+            pairs = [divmod(int(index), n_size) for index in chosen]
+            steps = [told[env][slot] for env, slot in pairs]
+            assert acts.tolist() == [step["acts"] for step in steps]
+            if atari:
+                assert obs.dtype == np.uint8
+                assert obs[:, 0, 0, 0].tolist() == [step["image"] for step in steps]
+            else:
+                np.testing.assert_array_equal(obs, [step["obs"] for step in steps])
+            np.testing.assert_array_equal(values, [step["value"] for step in steps])
+            np.testing.assert_array_equal(aux["old_logp"], [step["rews"] * 2 for step in steps])
+            np.testing.assert_array_equal(aux["state"], [step["obs"][:2] for step in steps])
+            np.testing.assert_allclose(returns, [expected[e][s][0] for e, s in pairs], rtol=2e-5, atol=1e-5)
+            plain = np.array([expected[e][s][1] for e, s in pairs])
+            np.testing.assert_allclose(advantages, (plain - plain.mean()) / (plain.std() + 1e-8), rtol=1e-3, atol=1e-4)
+        buffer.clear()
+        assert (buffer.ptr, buffer.size, buffer.full) == (0, 0, False)
+        assert not buffer.observations.any()
+        assert not buffer.returns.any()
+
+
+@pytest.mark.parametrize("cls", [xm.DummyOffPolicyBuffer, xm.DummyOffPolicyBuffer_Atari, xm.PerOffPolicyBuffer])
+def test_off_policy_buffers_as_an_agent_drives_them(cls: Any) -> None:
+    n_envs, n_size, batch_size = 4, 16, 24
+    atari = cls is xm.DummyOffPolicyBuffer_Atari
+    prioritised = cls is xm.PerOffPolicyBuffer
+    buffer = cls(IMAGE if atari else BOX, ACT, {"note": ()}, n_envs, n_size, batch_size, seed=0)
+    world = World(n_envs)
+    told: list[dict[str, Any]] = []
+    for _ in range(45):  # almost three times round
+        step = world.step()
+        image = np.zeros((n_envs, 8, 8, 4), np.uint8)
+        image[:] = (world.t * 4 + np.arange(n_envs))[:, None, None, None] % 256
+        seen, after = (image, image + 1) if atari else (step["obs"], step["next_obs"])
+        flags = {"truncations": step["truncations"]} if world.t % 2 else {}
+        note = {"note": step["rews"] + 1} if world.t % 3 else None
+        buffer.store(seen, step["acts"], step["rews"], step["terminals"], after, note, **flags)
+        told.append(step | {"seen": seen, "after": after, "note": step["rews"] + 1 if note else np.zeros(n_envs)})
+        told = told[-n_size:]
+        assert buffer.size == len(told)
+        assert buffer.ptr == world.t % n_size
+        newest = told[-1]
+        np.testing.assert_array_equal(buffer.observations[:, buffer.ptr - 1], newest["seen"])
+        np.testing.assert_array_equal(buffer.next_observations[:, buffer.ptr - 1], newest["after"])
+        np.testing.assert_array_equal(buffer.rewards[:, buffer.ptr - 1], newest["rews"])
+        np.testing.assert_array_equal(buffer.terminals[:, buffer.ptr - 1], newest["terminals"])
+        expected = newest["truncations"] if flags else np.zeros(n_envs, bool)
+        np.testing.assert_array_equal(buffer.truncations[:, buffer.ptr - 1], expected)
+        samples = buffer.sample(0.4) if prioritised else buffer.sample()
+        obs, acts, rews, terminals, next_obs = samples[:5]
+        assert len(obs) == batch_size
+        assert terminals.dtype == np.float32
+        for k in range(batch_size):
+            where = [(t, env) for t, each in enumerate(told) for env in range(n_envs) if each["rews"][env] == rews[k]]
+            assert len(where) == 1
+            t, env = where[0]
+            np.testing.assert_array_equal(obs[k], told[t]["seen"][env])
+            np.testing.assert_array_equal(next_obs[k], told[t]["after"][env])
+            assert acts[k] == told[t]["acts"][env]
+            assert terminals[k] == told[t]["terminals"][env]
+            assert samples.auxiliary_infos["note"][k] == np.float32(told[t]["note"][env])
+        if prioritised:
+            weights, steps = samples[5:]
+            assert weights.shape == steps.shape == (n_envs, batch_size // n_envs)
+            np.testing.assert_array_equal(buffer.rewards.ravel()[steps.ravel()], rews)
+            buffer.update_priorities(steps, world.random.normal(size=steps.shape))
+    assert buffer.full
+
+
+def test_recurrent_buffer_as_an_agent_drives_it() -> None:
+    lookup, longest, n_size = 5, 12, 7
+    buffer = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 2, n_size, 30, longest, lookup, seed=3)
+    random = np.random.default_rng(0)
+    told: list[xm.EpisodeBuffer] = []
+    for number in range(40):
+        episode = xm.EpisodeBuffer()
+        episode.obs.append(np.array([number, 0, 0], np.float32))
+        length = int(random.integers(1, longest + 1))
+        for t in range(length):
+            obs = np.array([number, t + 1, 0], np.float32)
+            episode.put([obs, int(random.integers(5)), float(number * 100 + t), bool(t == length - 1 and number % 2)])
+        buffer.store(episode)
+        told = [*told, episode][-n_size:]
+        assert buffer.size == len(told)
+        assert buffer.ptr == (number + 1) % n_size
+        assert buffer.full == (len(told) == n_size)
+        assert buffer.can_sample() == (len(told) >= 30)
+        assert [len(each) for each in buffer.memory] == [len(each) for each in told]
+        np.testing.assert_array_equal(buffer.memory[0].obs, told[0].obs)
+        assert buffer.memory[-1].done == episode.done
+        samples = buffer.sample()
+        obs, acts, rews, done = samples
+        assert obs.shape == (30, lookup + 1, 3)
+        assert acts.shape == rews.shape == done.shape == samples.mask.shape == (30, lookup)
+        for k in range(30):
+            source = told[[int(each.obs[0][0]) for each in told].index(int(obs[k, 0, 0]))]
+            start, steps = int(obs[k, 0, 1]), int(samples.mask[k].sum())
+            assert steps == min(lookup, len(source))
+            plain = source.sample(steps, start)
+            np.testing.assert_array_equal(obs[k, : steps + 1], plain["obs"])
+            np.testing.assert_array_equal(acts[k, :steps], plain["acts"])
+            np.testing.assert_array_equal(rews[k, :steps], plain["rews"])
+            np.testing.assert_array_equal(done[k, :steps], plain["done"])
+            assert not obs[k, steps + 1 :].any()
+            assert not rews[k, steps:].any()
+    buffer.clear()
+    assert (buffer.size, buffer.ptr, len(buffer.memory)) == (0, 0, 0)
+    with pytest.raises(rc.errors.NotEnoughRows):
+        buffer.sample()
+    buffer.store(told[0])
+    assert len(buffer.memory) == 1
+
+
+def test_nested_spaces_work() -> None:
+    for cls, more in ((xm.DummyOnPolicyBuffer, ()), (xm.DummyOffPolicyBuffer, (6,)), (xm.PerOffPolicyBuffer, (6,))):
+        buffer = cls(NESTED, NESTED, None, 2, 4, *more)
+        for t in range(4):
+            value = {
+                "camera": np.full((2, 2, 2), t, np.uint8),
+                "joints": (np.full((2, 3), t / 4, np.float32), np.full(2, t % 5)),
+            }
+            row, flags = np.arange(2, dtype=np.float32), np.zeros(2, bool)
+            if more:
+                buffer.store(value, value, row, flags, value)
+            else:
+                buffer.store(value, value, row, row, flags)
+        assert buffer.observations["camera"].shape == (2, 4, 2, 2)
+        assert buffer.observations["joints"][0].shape == (2, 4, 3)
+        samples = {
+            xm.DummyOnPolicyBuffer: lambda b: b.sample(np.arange(6)),
+            xm.PerOffPolicyBuffer: lambda b: b.sample(1.0),
+        }
+        obs = samples.get(cls, lambda b: b.sample())(buffer)[0]
+        assert isinstance(obs["joints"], tuple)
+        np.testing.assert_array_equal(obs["camera"][:, 0, 0], obs["joints"][0][:, 0] * 4)
+        np.testing.assert_array_equal(obs["camera"][:, 0, 0], obs["joints"][1])
+    recurrent = xm.RecurrentOffPolicyBuffer(NESTED, ACT, None, 1, 3, 4, 5, 2)
+    episode = xm.EpisodeBuffer()
+    for t in range(4):
+        seen = {"camera": np.full((2, 2), t, np.uint8), "joints": (np.zeros(3, np.float32), t)}
+        if t == 0:
+            episode.obs.append(seen)
+        else:
+            episode.put([seen, 1, 0.0, False])
+    recurrent.store(episode)
+    obs = recurrent.sample()[0]
+    assert obs["camera"].shape == (4, 3, 2, 2)
+    np.testing.assert_array_equal(obs["camera"][:, :, 0, 0], obs["joints"][1])
+    assert recurrent.memory[0].obs[2]["joints"][1] == 2
+
+
+# ---- what XuanCe's documents get wrong, row by row -----------------------------------------------------------------
+
+
+def per(n_envs: int = 1, n_size: int = 4, batch_size: int = 64, alpha: float = 1.0, steps: int = 4) -> Any:
+    buffer = xm.PerOffPolicyBuffer(BOX, ACT, None, n_envs, n_size, batch_size, alpha, seed=0)
+    for t in range(steps):
+        obs = np.full((n_envs, 3), t, np.float32)
+        buffer.store(obs, np.zeros(n_envs, int), np.full(n_envs, t, np.float32), np.zeros(n_envs, bool), obs)
+    return buffer
+
+
+def test_per_weights_are_n_p_to_the_minus_beta_over_the_largest() -> None:
+    buffer = per()
+    buffer.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
+    weights, steps = buffer.sample(0.5)[5:]
+    for step, weight in zip(steps.ravel(), weights.ravel(), strict=True):
+        assert weight == pytest.approx([1, 0.7071, 0.5, 0.3536][step], abs=1e-4)
+
+
+def test_per_reads_and_updates_rows_past_255() -> None:
+    buffer = per(1, 1000, 512, steps=1000)
+    steps = buffer.sample(1.0)[6]
+    assert steps.dtype == np.int64
+    assert steps.max() > 255
+    buffer.update_priorities(np.array([999]), np.array([1e6]))
+    assert (buffer.sample(1.0)[6] == 999).mean() > 0.9
+
+
+def test_per_draws_the_newest_row_and_one_row_is_enough() -> None:
+    buffer = per(1, 4, 64, steps=1)
+    assert (buffer.sample(1.0)[6] == 0).all()
+    buffer = per(1, 4, 4000, steps=3)
+    counts = np.bincount(buffer.sample(1.0)[6].ravel(), minlength=3)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("n_envs", "batch_size"), [(4, 10), (4, 2), (3, 1), (2, 6)])
+def test_per_gives_exactly_batch_size_rows(n_envs: int, batch_size: int) -> None:
+    buffer = per(n_envs, 4, batch_size)
+    samples = buffer.sample(0.4)
+    assert len(samples[0]) == batch_size
+    assert samples[5].size == samples[6].size == batch_size
+    buffer.update_priorities(samples[6], np.ones(batch_size))
+
+
+def test_per_is_one_tree_and_one_normalisation_over_all_environments() -> None:
+    buffer = per(2, 4, 8000)
+    buffer.update_priorities(np.arange(8), np.array([1.0, 1, 1, 1, 3, 3, 3, 3]))
+    weights, steps = (part.ravel() for part in buffer.sample(1.0)[5:])
+    counts = np.bincount(steps, minlength=8)
+    assert stats.chisquare(counts, np.array([1, 1, 1, 1, 3, 3, 3, 3]) / 16 * 8000).pvalue > 1e-3
+    np.testing.assert_allclose(weights, np.where(steps < 4, 1.0, 1 / 3), rtol=1e-6)
+
+
+def test_per_clear_leaves_a_buffer_that_works() -> None:
+    buffer = per()
+    buffer.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
+    buffer.clear()
+    assert (buffer.ptr, buffer.size) == (0, 0)
+    obs = np.ones((1, 3), np.float32)
+    buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)
+    assert (buffer.sample(1.0)[6] == 0).all()
+
+
+def test_per_takes_negative_errors_and_names_the_row_of_bad_ones() -> None:
+    buffer = per()
+    buffer.update_priorities(np.arange(4), np.array([-1.0, 2.0, -4.0, 0.0]))
+    assert np.isfinite(buffer.sample(0.5)[5]).all()
+    before = buffer.sample(0.5)[5]
+    message = (
+        r"^priorities must be finite numbers, got nan for step 2 \(environment 0, slot 2\). No priority was changed.$"
+    )
+    with pytest.raises(rc.errors.PriorityError, match=message):
+        buffer.update_priorities(np.arange(4), np.array([9.0, 9.0, np.nan, 9.0]))
+    with pytest.raises(rc.errors.PriorityError, match="got inf for step 0"):
+        buffer.update_priorities(np.arange(1), np.array([np.inf]))
+    assert buffer.sample(0.5)[5].max() == before.max()
+    with pytest.raises(rc.errors.PriorityError, match=r"^priorities must be 4 numbers, got 3$"):
+        buffer.update_priorities(np.arange(4), np.ones(3))
+
+
+def test_per_passes_over_steps_that_were_overwritten_since() -> None:
+    buffer = per(1, 4, 4)
+    steps = buffer.sample(1.0)[6]
+    obs = np.zeros((1, 3), np.float32)
+    for _ in range(4):
+        buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)
+    buffer.update_priorities(steps, np.full(steps.shape, 1e9))
+    assert buffer.sample(1.0)[5].min() == 1.0
+
+
+def test_per_sample_proportional_keeps_to_its_environment() -> None:
+    buffer = per(2, 4, 8)
+    buffer.update_priorities(np.arange(8), np.array([1.0, 1, 1, 1, 1, 1, 1, 5]))
+    counts = np.bincount(buffer._sample_proportional(1, 8000), minlength=4)
+    assert stats.chisquare(counts, np.array([1, 1, 1, 5]) * 1000).pvalue > 1e-3
+    assert buffer._sample_proportional(0, 3) != buffer._sample_proportional(0, 3)
+
+
+@pytest.mark.parametrize("cls", [xm.DummyOffPolicyBuffer, xm.DummyOffPolicyBuffer_Atari, xm.PerOffPolicyBuffer])
+def test_off_policy_clear_resets_ptr_and_size(cls: Any) -> None:
+    atari = cls is xm.DummyOffPolicyBuffer_Atari
+    obs = np.ones((2, *(IMAGE if atari else BOX).shape), np.uint8 if atari else np.float32)
+    buffer = cls(IMAGE if atari else BOX, ACT, None, 2, 4, 3)
+    for _ in range(3):
+        buffer.store(obs, np.zeros(2, int), np.ones(2, np.float32), np.zeros(2, bool), obs)
+    buffer.clear()
+    assert (buffer.ptr, buffer.size) == (0, 0)
+    assert not buffer.observations.any()
+    with pytest.raises(rc.errors.NotEnoughRows):
+        buffer.sample(0.5) if cls is xm.PerOffPolicyBuffer else buffer.sample()
+    buffer.store(obs, np.zeros(2, int), np.ones(2, np.float32), np.zeros(2, bool), obs)
+    assert (buffer.ptr, buffer.size) == (1, 1)
+    assert buffer.observations[:, 0].all()
+
+
+def on_policy(n_envs: int = 1, n_size: int = 4, **options: Any) -> Any:
+    return xm.DummyOnPolicyBuffer(BOX, ACT, None, n_envs, n_size, **options)
+
+
+def store_on(buffer: Any, reward: float = 1.0, terminal: bool = False, **more: Any) -> None:
+    n = buffer.n_envs
+    obs, row = np.zeros((n, 3), np.float32), np.full(n, reward, np.float32)
+    buffer.store(obs, np.zeros(n, int), row, np.zeros(n, np.float32), np.full(n, terminal), **more)
+
+
+def test_on_policy_clear_resets_start_ids() -> None:
+    buffer = on_policy(gamma=1.0, gae_lam=1.0)
+    for _ in range(3):
+        store_on(buffer)
+    buffer.finish_path(0.0, 0)
+    assert buffer.start_ids.tolist() == [3]
+    buffer.clear()
+    assert buffer.start_ids.tolist() == [0]
+    for _ in range(4):
+        store_on(buffer)
+    buffer.finish_path(0.0, 0)
+    assert buffer.returns.tolist() == [[4.0, 3.0, 2.0, 1.0]]
+
+
+def test_full_is_a_property_everywhere() -> None:
+    class Mine(xm.Buffer):
+        def store(self, *args: Any) -> None:
+            self.size += 1
+
+        def clear(self, *args: Any) -> None:
+            self.size = 0
+
+        def sample(self, *args: Any) -> None:
+            return None
+
+    mine = Mine(BOX, ACT, None)
+    assert mine.full is False
+    mine.n_size = 1
+    mine.store()
+    assert mine.full is True
+    assert mine.finish_path() is None
+    assert xm.DummyOffPolicyBuffer(BOX, ACT, None, 1, 4, 2).full is False
+
+
+def test_auxiliary_information_of_off_policy_buffers_is_stored_and_returned() -> None:
+    buffer = xm.DummyOffPolicyBuffer(BOX, ACT, {"note": (2,), "dist": None}, 2, 4, 5)
+    obs = np.zeros((2, 3), np.float32)
+    for t in range(3):
+        info = {"note": np.full((2, 2), t, np.float32), "dist": [("a", t), ("b", t)]}
+        buffer.store(obs, np.zeros(2, int), np.full(2, t, np.float32), np.zeros(2, bool), obs, info)
+    assert buffer.auxiliary_infos["note"].shape == (2, 4, 2)
+    assert buffer.auxiliary_infos["dist"][1, 2] == ("b", 2)
+    samples = buffer.sample()
+    assert len(samples) == 5
+    for k in range(5):
+        t = samples[2][k]
+        assert samples.auxiliary_infos["note"][k].tolist() == [t, t]
+        assert samples.auxiliary_infos["dist"][k][1] == t
+    with pytest.raises(rc.errors.StepError, match="aux_info/note must be given, got nothing"):
+        buffer.store(obs, np.zeros(2, int), np.ones(2), np.zeros(2, bool), obs, {"dist": [1, 2]})
+    with pytest.raises(rc.errors.OptionError, match="auxiliary_shape must have shapes to be saved, got objects"):
+        buffer.state_dict()
+
+
+def test_scalars_and_data_of_one_environment_are_refused() -> None:
+    buffer = xm.DummyOffPolicyBuffer(BOX, ACT, None, 2, 4, 5)
+    good = {
+        "obs": np.zeros((2, 3), np.float32),
+        "acts": np.zeros(2, int),
+        "rews": np.zeros(2, np.float32),
+        "terminals": np.zeros(2, bool),
+        "next_obs": np.zeros((2, 3), np.float32),
+    }
+    bad = {"obs": np.zeros(3), "acts": 1, "rews": 0.5, "terminals": False, "next_obs": np.zeros((1, 3))}
+    for name, value in bad.items():
+        with pytest.raises(rc.errors.StepError, match=rf"^{name} must .*shape \[2"):
+            buffer.store(**{**good, name: value})
+    assert buffer.size == 0
+    buffer.store(**good)
+    with pytest.raises(rc.errors.StepError, match=r"data must have shape \[2, 3\], got \[3\]"):
+        xm.store_element(np.zeros(3), xm.create_memory((3,), 2, 4), 0)
+    with pytest.raises(rc.errors.StepError, match=r"data must have shape \[2\], got \[\]"):
+        xm.store_element(1.0, xm.create_memory((), 2, 4), 0)
+
+
+def test_fields_have_the_spaces_own_dtype() -> None:
+    counts = gymnasium.spaces.Box(0, 2**40, (1,), np.int64)
+    wide = gymnasium.spaces.Box(-1, 1, (1,), np.float64)
+    buffer = xm.DummyOffPolicyBuffer(counts, ACT, None, 1, 4, 2)
+    assert buffer.actions.dtype == np.int64
+    big = np.array([[16777217]])
+    buffer.store(big, np.array([4]), np.zeros(1), np.zeros(1, bool), big)
+    assert buffer.sample()[0][0, 0] == 16777217
+    assert xm.DummyOffPolicyBuffer(wide, ACT, None, 1, 4, 2).observations.dtype == np.float32
+
+
+def test_atari_buffers_refuse_floats() -> None:
+    images = np.full((1, 8, 8, 4), 0.5, np.float32)
+    off = xm.DummyOffPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4, 2)
+    with pytest.raises(rc.errors.StepError, match=r"obs must be whole numbers \(uint8\), got float32. Scale and round"):
+        off.store(images, np.zeros(1, int), np.zeros(1), np.zeros(1, bool), images)
+    on = xm.DummyOnPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4)
+    with pytest.raises(rc.errors.StepError, match="obs must be whole numbers"):
+        on.store(images, np.zeros(1, int), np.zeros(1), np.zeros(1), np.zeros(1, bool))
+    assert off.size == on.size == 0
+
+
+def test_time_limits_are_not_terminals() -> None:
+    buffer = on_policy(n_envs=2, n_size=2, gamma=0.5, gae_lam=1.0)
+    store_on(buffer, truncations=np.array([True, False]))
+    message = r"^finish_path must be called for environment 0 after its truncated step, got another step"
+    with pytest.raises(rc.errors.StepError, match=message):
+        store_on(buffer)
+    buffer.finish_path(10.0, 0)
+    store_on(buffer)
+    buffer.finish_path(0.0, 0)
+    buffer.finish_path(0.0, 1)
+    assert buffer.returns.tolist() == [[6.0, 1.0], [1.5, 1.0]]
+    assert buffer.truncations.tolist() == [[True, False], [False, False]]
+    assert not buffer.terminals.any()
+
+
+def test_a_recurrent_draw_does_not_cost_more_with_more_episodes() -> None:
+    """Counted, not timed: drawing never touches the list of episodes."""
+    buffer = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 500, 8, 3, 2, seed=0)
+    episode = xm.EpisodeBuffer()
+    episode.obs.append(np.zeros(3))
+    episode.put([np.zeros(3), 0, 1.0, True])
+    for _ in range(500):
+        buffer.store(episode)
+
+    class Watched(np.ndarray):
+        reads = 0
+
+        def __getitem__(self, item: Any) -> Any:
+            Watched.reads += np.size(item)
+            return super().__getitem__(item)
+
+    ring = buffer._ring
+    ring.starts, ring.lengths = ring.starts.view(Watched), ring.lengths.view(Watched)
+    buffer.sample()
+    assert 0 < Watched.reads <= 2 * 8
+
+
+def test_windows_do_not_shrink_to_the_shortest_episode() -> None:
+    buffer = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 2, 40, 9, 4, seed=0)
+    for length in (1, 9):
+        episode = xm.EpisodeBuffer()
+        episode.obs.append(np.zeros(3))
+        for _ in range(length):
+            episode.put([np.zeros(3), 0, 1.0, False])
+        buffer.store(episode)
+    samples = buffer.sample()
+    assert samples[2].shape == (40, 4)
+    assert set(samples.mask.sum(axis=1).tolist()) == {1, 4}
+    np.testing.assert_array_equal(samples[2] > 0, samples.mask)
+
+
+def test_without_gae_returns_are_masked_and_advantages_what_they_are_above_values() -> None:
+    buffer = on_policy(n_size=3, use_gae=False, gamma=0.5)
+    obs = np.zeros((1, 3), np.float32)
+    for reward, value, done in ((1.0, 0.5, False), (1.0, 0.25, True), (4.0, 1.0, False)):
+        buffer.store(obs, np.zeros(1, int), np.array([reward]), np.array([value]), np.array([done]))
+    buffer.finish_path(8.0, 0)
+    assert buffer.returns.tolist() == [[1.5, 1.0, 8.0]]
+    assert buffer.advantages.tolist() == [[1.0, 0.75, 7.0]]
+
+
+def test_finish_path_twice_does_nothing_the_second_time() -> None:
+    buffer = on_policy(gamma=1.0, gae_lam=1.0)
+    for _ in range(4):
+        store_on(buffer)
+    buffer.finish_path(5.0, 0)
+    before = buffer.returns.copy()
+    buffer.finish_path(100.0, 0)
+    np.testing.assert_array_equal(buffer.returns, before)
+    assert before.tolist() == [[9.0, 8.0, 7.0, 6.0]]
+
+
+def test_seeds_repeat_and_buffers_can_be_saved(tmp_path: Path) -> None:
+    for cls, more in ((xm.DummyOffPolicyBuffer, ()), (xm.PerOffPolicyBuffer, (0.7,))):
+        one, two, three = (cls(BOX, ACT, None, 2, 6, 8, *more, seed=seed) for seed in (5, 5, 6))
+        world = World(2)
+        arguments = {xm.PerOffPolicyBuffer: (0.4,)}.get(cls, ())
+        for _ in range(9):
+            step = world.step()
+            for buffer in (one, two, three):
+                buffer.store(step["obs"], step["acts"], step["rews"], step["terminals"], step["next_obs"])
+        drawn = [buffer.sample(*arguments) for buffer in (one, two, three)]
+        np.testing.assert_array_equal(drawn[0][2], drawn[1][2])
+        assert (drawn[0][2] != drawn[2][2]).any()
+        if arguments:
+            one.update_priorities(drawn[0][6], np.arange(8))
+        three.load_state_dict(one.state_dict())
+        one.save(tmp_path / cls.__name__)
+        one.save(tmp_path / cls.__name__)
+        two.load(tmp_path / cls.__name__)
+        assert two.ptr == three.ptr == one.ptr == 3
+        for _ in range(3):
+            drawn = [buffer.sample(*arguments) for buffer in (one, two, three)]
+            for part in range(len(drawn[0])):
+                np.testing.assert_array_equal(drawn[0][part], drawn[1][part])
+                np.testing.assert_array_equal(drawn[0][part], drawn[2][part])
+        with pytest.raises(rc.errors.OptionError, match="^folder must hold a buffer whose capacity is 24, got 12"):
+            cls(BOX, ACT, None, 2, 12, 8, *more).load(tmp_path / cls.__name__)
+        with pytest.raises(rc.errors.OptionError, match="^folder must hold a DummyOnPolicyBuffer, got"):
+            on_policy().load(tmp_path / cls.__name__)
+    with pytest.raises(rc.errors.SnapshotError, match=r"buffer.json must be a buffer's note in JSON, got"):
+        on_policy().load(tmp_path / "nowhere")
+
+
+def test_other_buffers_go_on_where_they_were_saved() -> None:
+    one, two = (on_policy(n_envs=2, n_size=4, gamma=1.0, gae_lam=1.0) for _ in range(2))
+    for _ in range(2):
+        store_on(one)
+    one.finish_path(1.0, 1)
+    store_on(one)
+    two.load_state_dict(one.state_dict())
+    for buffer in (one, two):
+        store_on(buffer)
+        buffer.finish_path(0.0, 0)
+        buffer.finish_path(0.0, 1)
+        assert buffer.returns.tolist() == [[4.0, 3.0, 2.0, 1.0], [3.0, 2.0, 2.0, 1.0]]
+    episode = xm.EpisodeBuffer()
+    episode.obs.append(np.zeros(3))
+    for t in range(4):
+        episode.put([np.full(3, t), t, t, t == 3])
+    first, second = (xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 6, 2, seed=seed) for seed in (1, 2))
+    for _ in range(5):
+        first.store(episode)
+    second.load_state_dict(first.state_dict())
+    for buffer in (first, second):
+        buffer.store(episode)
+    np.testing.assert_array_equal(first.sample()[0], second.sample()[0])
+
+
+def test_functions_on_plain_arrays() -> None:
+    memory = xm.create_memory({"a": (2,), "b": None, "c": {"d": ()}}, 2, 3)
+    xm.store_element({"a": np.ones((2, 2)), "b": ["x", "y"], "c": {"d": np.array([3.0, 4.0])}}, memory, 1)
+    batch = xm.sample_batch(memory, (np.array([0, 1]), np.array([1, 1])))
+    assert batch["a"].tolist() == [[1, 1], [1, 1]]
+    assert batch["b"].tolist() == ["x", "y"]
+    assert batch["c"]["d"].tolist() == [3, 4]
+    assert xm.create_memory(None, 2, 3) is None
+    assert xm.sample_batch(None, 0) is None
+    assert xm.store_element(None, memory, 0) is None
+    assert xm.create_memory((), 2, 3, np.uint8).dtype == np.uint8
+    pair = xm.create_memory(((1,), ()), 2, 3)
+    xm.store_element((np.ones((2, 1)), np.zeros(2)), pair, 2)
+    assert pair[0][:, 2].tolist() == [[1], [1]]
+    with pytest.raises(rc.errors.StepError, match="data/a must be in both data and memory"):
+        xm.store_element({"b": ["x", "y"], "c": {"d": np.zeros(2)}}, memory, 0)
+    with pytest.raises(rc.errors.OptionError, match="^shape must be a tuple"):
+        xm.create_memory(7, 2, 3)
+
+
+def test_what_is_sampled_too_early_or_from_nowhere() -> None:
+    buffer = on_policy()
+    with pytest.raises(rc.errors.NotEnoughRows, match="^buffer must be full to be sampled, got 0 of 4 steps$"):
+        buffer.sample(np.arange(2))
+    for _ in range(4):
+        store_on(buffer)
+    with pytest.raises(rc.errors.OptionError, match="^indexes must be whole numbers from 0 to 3, got"):
+        buffer.sample(np.array([4]))
+    with pytest.raises(rc.errors.OptionError, match="^i must be from 0 to 0, got 1"):
+        buffer.finish_path(0.0, 1)
+    with pytest.raises(rc.errors.OptionError, match="^val must be one number"):
+        store_on(buffer)
+        buffer.finish_path(np.zeros(2), 0)
+    with pytest.raises(rc.errors.OptionError, match="^n_size must be a whole number of at least 2, got 1"):
+        on_policy(n_size=1)
+    recurrent = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 2, 2)
+    episode = xm.EpisodeBuffer()
+    with pytest.raises(rc.errors.StepError, match="^episode must have 1 to 2 steps, got 0"):
+        recurrent.store(episode)
+    episode.put([np.zeros(3), 0, 0.0, True])
+    with pytest.raises(rc.errors.StepError, match="^episode must have one observation more than actions, got 1 and 1"):
+        recurrent.store(episode)
