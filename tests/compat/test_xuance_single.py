@@ -591,9 +591,9 @@ def test_seeds_repeat_and_buffers_can_be_saved(tmp_path: Path) -> None:
             for part in range(len(drawn[0])):
                 np.testing.assert_array_equal(drawn[0][part], drawn[1][part])
                 np.testing.assert_array_equal(drawn[0][part], drawn[2][part])
-        with pytest.raises(rc.errors.OptionError, match="^folder must hold a buffer whose capacity is 24, got 12"):
+        with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose capacity is 24, got 12"):
             cls(BOX, ACT, None, 2, 12, 8, *more).load(tmp_path / cls.__name__)
-        with pytest.raises(rc.errors.OptionError, match="^folder must hold a DummyOnPolicyBuffer, got"):
+        with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a DummyOnPolicyBuffer, got"):
             on_policy().load(tmp_path / cls.__name__)
     with pytest.raises(rc.errors.SnapshotError, match=r"buffer.json must be a buffer's note in JSON, got"):
         on_policy().load(tmp_path / "nowhere")
@@ -640,29 +640,29 @@ def test_functions_on_plain_arrays() -> None:
     assert pair[0][:, 2].tolist() == [[1], [1]]
     with pytest.raises(rc.errors.StepError, match="data/a must be in both data and memory"):
         xm.store_element({"b": ["x", "y"], "c": {"d": np.zeros(2)}}, memory, 0)
-    with pytest.raises(rc.errors.OptionError, match="^shape must be a tuple"):
+    with pytest.raises(rc.errors.OptionError, match=r"^shape must be a tuple"):
         xm.create_memory(7, 2, 3)
 
 
 def test_what_is_sampled_too_early_or_from_nowhere() -> None:
     buffer = on_policy()
-    with pytest.raises(rc.errors.NotEnoughRows, match="^buffer must be full to be sampled, got 0 of 4 steps$"):
+    with pytest.raises(rc.errors.NotEnoughRows, match=r"^buffer must be full to be sampled, got 0 of 4 steps$"):
         buffer.sample(np.arange(2))
     for _ in range(4):
         store_on(buffer)
-    with pytest.raises(rc.errors.OptionError, match="^indexes must be whole numbers from 0 to 3, got"):
+    with pytest.raises(rc.errors.OptionError, match=r"^indexes must be whole numbers from 0 to 3, got"):
         buffer.sample(np.array([4]))
-    with pytest.raises(rc.errors.OptionError, match="^i must be from 0 to 0, got 1"):
+    with pytest.raises(rc.errors.OptionError, match=r"^i must be from 0 to 0, got 1"):
         buffer.finish_path(0.0, 1)
-    with pytest.raises(rc.errors.OptionError, match="^val must be one number"):
-        store_on(buffer)
+    store_on(buffer)
+    with pytest.raises(rc.errors.OptionError, match=r"^val must be one number"):
         buffer.finish_path(np.zeros(2), 0)
-    with pytest.raises(rc.errors.OptionError, match="^n_size must be a whole number of at least 2, got 1"):
+    with pytest.raises(rc.errors.OptionError, match=r"^n_size must be a whole number of at least 2, got 1"):
         on_policy(n_size=1)
     recurrent = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 2, 2)
     episode = xm.EpisodeBuffer()
-    with pytest.raises(rc.errors.StepError, match="^episode must have 1 to 2 steps, got 0"):
+    with pytest.raises(rc.errors.StepError, match=r"^episode must have 1 to 2 steps, got 0"):
         recurrent.store(episode)
     episode.put([np.zeros(3), 0, 0.0, True])
-    with pytest.raises(rc.errors.StepError, match="^episode must have one observation more than actions, got 1 and 1"):
+    with pytest.raises(rc.errors.StepError, match=r"^episode must have one observation more than actions, got 1 and 1"):
         recurrent.store(episode)

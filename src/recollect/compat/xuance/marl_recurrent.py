@@ -1,0 +1,240 @@
+"""XuanCe's buffers of whole episodes of many agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recollect.compat.xuance.marl_episodes import EpisodesBuffer, Part
+from recollect.compat.xuance.marl_on_policy import needed_argument
+from recollect.compat.xuance.paths import advantages, denormalized, td_lambda_returns
+from recollect.compat.xuance.slots import Array, at_least
+from recollect.errors import NotEnoughRows, OptionError
+from recollect.memory import targets
+from recollect.schema import Field
+
+__all__ = ["COMA_Buffer_RNN", "MARL_OffPolicyBuffer_RNN", "MARL_OnPolicyBuffer_RNN"]
+
+_NUMBER = Field((), "float32", role="plain")
+
+
+class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
+    """Rollouts of whole episodes, with returns and advantages.
+
+    Args:
+        buffer_size: Episodes.
+        kwargs: ``max_episode_length`` and ``dim_act``, the number of actions.
+    """
+
+    _normalizes = True
+
+    def __init__(
+        self,
+        n_agents: int,
+        state_space: Any,
+        obs_space: Any,
+        act_space: Any,
+        rew_space: Any,
+        done_space: Any,
+        n_envs: int,
+        buffer_size: int,
+        use_gae: bool,
+        use_advnorm: bool,
+        gamma: float,
+        gae_lam: float,
+        *,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(n_agents, state_space, obs_space, act_space, rew_space, done_space, n_envs, buffer_size)
+        self.use_gae, self.use_advantage_norm = use_gae, use_advnorm
+        self.gamma, self.gae_lambda = gamma, gae_lam
+        self.dim_act = needed_argument(kwargs, "dim_act")
+        parts = self._common_parts(self.dim_act)
+        reward = parts["rewards"].field
+        if int(np.prod(reward.shape)) != 1:
+            raise OptionError("rew_space", "hold one number: every agent has its own already", list(reward.shape))
+        for key in ("returns", "values", "advantages"):
+            parts[key] = Part(Field(reward.shape, "float32", role="plain"), agents=True)
+        parts["log_pi_old"] = Part(_NUMBER, agents=True)
+        parts |= self._more_parts(kwargs)
+        self._setup(parts, needed_argument(kwargs, "max_episode_length"), seed)
+
+    def _more_parts(self, kwargs: dict[str, Any]) -> dict[str, Part]:  # noqa: ARG002
+        return {}
+
+    def store_transitions(self, t_envs: Any, *transition_data: Any) -> None:
+        """Gather one step of every environment.
+
+        Args:
+            t_envs: Time of the step: one number, or one for each environment.
+            transition_data: Observations, a dict with ``actions_n``, ``values`` and ``log_pi``, states, rewards,
+                terminals and available actions.
+        """
+        self._gather(t_envs, self._named(*transition_data))
+
+    def _named(
+        self, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
+    ) -> dict[str, Any]:
+        step = common_step(self, obs_n, actions_dict, state, rewards, terminated, avail_actions)
+        needed = {"values": "values", "log_pi_old": "log_pi"}
+        return step | {key: needed_argument(actions_dict, name) for key, name in needed.items()}
+
+    def finish_path(  # type: ignore[override]
+        self, i_env: int, next_t: int, *terminal_data: Any, value_next: Any = None, value_normalizer: Any = None
+    ) -> None:
+        """Finish an environment's episode: take what was seen last, work out returns and advantages.
+
+        Args:
+            next_t: Steps of the episode.
+            terminal_data: Next observations, states and available actions of all environments, and ``filled``, which
+                steps are real.
+            value_next: Values of what was seen last, one for each agent; None for zeros.
+            value_normalizer: What the values were normalised by, with a method ``denormalize``.
+        """
+        last = self._last(value_next)
+        self._finish(i_env, next_t, terminal_data)
+        along = self._along(i_env, next_t, last, value_normalizer)
+        returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda)
+        self._put_back("returns", i_env, returns)
+        self._put_back("advantages", i_env, advantage)
+
+    def _last(self, value_next: Any) -> Array:
+        value = np.zeros(self.n_agents) if value_next is None else value_next
+        last = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, np.float32)
+        if last.size not in (1, self.n_agents):
+            raise OptionError(
+                "value_next", f"be one number or one for each of {self.n_agents} agents", list(last.shape)
+            )
+        return last
+
+    def _along(self, i_env: int, length: int, last: Array, normalizer: Any) -> tuple[Array, Array, Array, Array]:
+        """Rewards, values, the value after the last step and terminals of an episode, ``[T, agents]``."""
+        rewards, values = (self.episode_data[key][i_env, :, :length] for key in ("rewards", "values"))
+        flat = values.reshape(self.n_agents, length, 1).swapaxes(0, 1)
+        whole = np.concatenate([flat, np.broadcast_to(last.reshape(1, -1, 1), (1, self.n_agents, 1))])
+        real = denormalized(whole, normalizer).reshape(length + 1, self.n_agents)
+        dones = self.episode_data["terminals"][i_env, :length].reshape(length, -1)
+        shape = (length, self.n_agents)
+        return rewards.reshape(self.n_agents, length).T, real[:-1], real[-1], np.broadcast_to(dones, shape)
+
+    def _put_back(self, key: str, i_env: int, worked_out: Array) -> None:
+        target = self.episode_data[key]
+        target[i_env, :, : len(worked_out)] = worked_out.T.reshape(self.n_agents, -1, *target.shape[3:])
+
+    def sample(self, indexes: Any) -> dict[str, Array]:
+        """Episodes by name.
+
+        Args:
+            indexes: Places of episodes, ``[B]``.
+        """
+        if not self.full:
+            raise NotEnoughRows("buffer", "be full to be sampled", f"{self.size} of {self.buffer_size} episodes")
+        places = np.asarray(indexes)
+        if places.dtype.kind not in "iu" or (places.size and not 0 <= places.min() <= places.max() < self.buffer_size):
+            raise OptionError("indexes", f"be whole numbers from 0 to {self.buffer_size - 1}", repr(indexes))
+        batch = self._memory.read(np.zeros(places.size, np.int64), self._starts(places.ravel()))
+        samples = self._of_batch(batch)
+        if self._normalizes and self.use_advantage_norm:
+            advantage = samples["advantages"]
+            real = samples["filled"].reshape(len(advantage), 1, self.max_eps_len, *(1,) * (advantage.ndim - 3))
+            samples["advantages"] = targets.normalize(advantage, mask=np.broadcast_to(real, advantage.shape))
+        return {"filled": samples.pop("filled"), **samples}
+
+
+class COMA_Buffer_RNN(MARL_OnPolicyBuffer_RNN):  # noqa: N801 - their name
+    """Rollouts of whole episodes whose returns are TD(lambda) targets.
+
+    Args:
+        kwargs: ``max_episode_length``, ``dim_act`` and ``td_lambda``.
+    """
+
+    _normalizes = False
+
+    def _more_parts(self, kwargs: dict[str, Any]) -> dict[str, Part]:
+        self.td_lambda = needed_argument(kwargs, "td_lambda")
+        return {"actions_onehot": Part(Field((self.dim_act,), "float32", role="plain"), agents=True)}
+
+    def _named(
+        self, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
+    ) -> dict[str, Any]:
+        step = super()._named(obs_n, actions_dict, state, rewards, terminated, avail_actions)
+        return step | {"actions_onehot": needed_argument(actions_dict, "act_n_onehot")}
+
+    def finish_path(  # type: ignore[override]
+        self, i_env: int, next_t: int, *terminal_data: Any, value_next: Any = None, value_normalizer: Any = None
+    ) -> None:
+        """Finish an environment's episode: take what was seen last, work out TD(lambda) returns."""
+        last = self._last(value_next)
+        self._finish(i_env, next_t, terminal_data)
+        along = self._along(i_env, next_t, last, value_normalizer)
+        self._put_back("returns", i_env, td_lambda_returns(*along, gamma=self.gamma, lam=self.td_lambda))
+
+
+class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
+    """Replay of whole episodes, drawn uniformly.
+
+    Args:
+        buffer_size: Episodes.
+        batch_size: Episodes of a batch.
+        kwargs: ``max_episode_length`` and ``dim_act``, the number of actions.
+    """
+
+    def __init__(
+        self,
+        n_agents: int,
+        state_space: Any,
+        obs_space: Any,
+        act_space: Any,
+        rew_space: Any,
+        done_space: Any,
+        n_envs: int,
+        buffer_size: int,
+        batch_size: int,
+        *,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(n_agents, state_space, obs_space, act_space, rew_space, done_space, n_envs, buffer_size)
+        self.batch_size = at_least("batch_size", batch_size, 1)
+        self.store_global_state = state_space is not None
+        self.dim_act = needed_argument(kwargs, "dim_act")
+        self._setup(self._common_parts(self.dim_act), needed_argument(kwargs, "max_episode_length"), seed)
+
+    def store_transitions(self, t_envs: Any, *transition_data: Any) -> None:
+        """Gather one step of every environment.
+
+        Args:
+            t_envs: Time of the step: one number, or one for each environment.
+            transition_data: Observations, a dict with ``actions_n``, states, rewards, terminals and available actions.
+        """
+        self._gather(t_envs, common_step(self, *transition_data))
+
+    def finish_path(self, i_env: int, next_t: int, *terminal_data: Any) -> None:
+        """Finish an environment's episode: take what was seen last.
+
+        Args:
+            next_t: Steps of the episode.
+            terminal_data: Next observations, states and available actions of all environments, and ``filled``, which
+                steps are real.
+        """
+        self._finish(i_env, next_t, terminal_data)
+
+    def sample(self) -> dict[str, Array]:
+        """``batch_size`` episodes by name."""
+        return self._of_batch(self._memory.sample(self.batch_size))
+
+
+def common_step(
+    buffer: EpisodesBuffer, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
+) -> dict[str, Any]:
+    """A step's parts by name; the state only where there is one."""
+    step = {
+        "obs": obs_n,
+        "actions": needed_argument(actions_dict, "actions_n"),
+        "rewards": rewards,
+        "terminals": terminated,
+        "avail_actions": avail_actions,
+    }
+    return step if buffer.state_space is None else step | {"state": state}

@@ -1,0 +1,143 @@
+"""Names, order and defaults of arguments, as XuanCe documents them; more may follow, with defaults."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from recollect.compat.xuance import memory_tools, memory_tools_marl
+
+SINGLE = "observation_space action_space auxiliary_shape n_envs n_size"
+ON_POLICY = f"{SINGLE} use_gae=True use_advnorm=True gamma=0.99 gae_lam=0.95"
+MANY = "n_agents state_space obs_space act_space rew_space done_space n_envs"
+ROLLOUT = f"{MANY} buffer_size use_gae use_advnorm gamma gae_lam **kwargs"
+STORE_OFF = "obs acts rews terminals next_obs"
+FINISH_EPISODE = "i_env next_t *terminal_data value_next=None value_normalizer=None"
+
+DOCUMENTED = {
+    memory_tools: {
+        "create_memory": "shape n_envs n_size dtype=float32",
+        "store_element": "data memory ptr",
+        "sample_batch": "memory index",
+        "Buffer": "observation_space action_space auxiliary_info_shape",
+        "Buffer.store": "*args",
+        "Buffer.clear": "*args",
+        "Buffer.sample": "*args",
+        "Buffer.finish_path": "*args",
+        "EpisodeBuffer": "",
+        "EpisodeBuffer.put": "transition",
+        "EpisodeBuffer.sample": "lookup_step=None idx=None",
+        "EpisodeBuffer.__len__": "",
+        "DummyOnPolicyBuffer": ON_POLICY,
+        "DummyOnPolicyBuffer.clear": "",
+        "DummyOnPolicyBuffer.store": "obs acts rews value terminals aux_info=None",
+        "DummyOnPolicyBuffer.finish_path": "val i",
+        "DummyOnPolicyBuffer.sample": "indexes",
+        "DummyOnPolicyBuffer_Atari": ON_POLICY,
+        "DummyOnPolicyBuffer_Atari.clear": "",
+        "DummyOffPolicyBuffer": f"{SINGLE} batch_size",
+        "DummyOffPolicyBuffer.clear": "",
+        "DummyOffPolicyBuffer.store": STORE_OFF,
+        "DummyOffPolicyBuffer.sample": "",
+        "DummyOffPolicyBuffer_Atari": f"{SINGLE} batch_size",
+        "DummyOffPolicyBuffer_Atari.clear": "",
+        "RecurrentOffPolicyBuffer": f"{SINGLE} batch_size episode_length lookup_length",
+        "RecurrentOffPolicyBuffer.can_sample": "",
+        "RecurrentOffPolicyBuffer.clear": "*",
+        "RecurrentOffPolicyBuffer.store": "episode",
+        "RecurrentOffPolicyBuffer.sample": "",
+        "PerOffPolicyBuffer": f"{SINGLE} batch_size alpha=0.6",
+        "PerOffPolicyBuffer._sample_proportional": "env_idx batch_size",
+        "PerOffPolicyBuffer.clear": "",
+        "PerOffPolicyBuffer.store": STORE_OFF,
+        "PerOffPolicyBuffer.sample": "beta",
+        "PerOffPolicyBuffer.update_priorities": "idxes priorities",
+    },
+    memory_tools_marl: {
+        "BaseBuffer": "*args",
+        "BaseBuffer.store": "*args **kwargs",
+        "BaseBuffer.clear": "*args",
+        "BaseBuffer.sample": "*args",
+        "BaseBuffer.finish_path": "*args",
+        "MARL_OnPolicyBuffer": ROLLOUT,
+        "MARL_OnPolicyBuffer.clear": "",
+        "MARL_OnPolicyBuffer.store": "step_data",
+        "MARL_OnPolicyBuffer.finish_path": "value i_env value_normalizer=None",
+        "MARL_OnPolicyBuffer.sample": "indexes",
+        "MARL_OnPolicyBuffer_RNN": ROLLOUT,
+        "MARL_OnPolicyBuffer_RNN.clear": "",
+        "MARL_OnPolicyBuffer_RNN.clear_episodes": "",
+        "MARL_OnPolicyBuffer_RNN.store_transitions": "t_envs *transition_data",
+        "MARL_OnPolicyBuffer_RNN.store_episodes": "",
+        "MARL_OnPolicyBuffer_RNN.finish_path": FINISH_EPISODE,
+        "MARL_OnPolicyBuffer_RNN.sample": "indexes",
+        "MeanField_OnPolicyBuffer": f"{MANY} n_size use_gae use_advnorm gamma gae_lam **kwargs",
+        "MeanField_OnPolicyBuffer.clear": "",
+        "MeanField_OnPolicyBuffer.finish_ac_path": "value i_env",
+        "COMA_Buffer": ROLLOUT,
+        "COMA_Buffer.clear": "",
+        "COMA_Buffer.finish_path": "value i_env value_normalizer=None",
+        "COMA_Buffer_RNN": ROLLOUT,
+        "COMA_Buffer_RNN.clear": "",
+        "COMA_Buffer_RNN.clear_episodes": "",
+        "COMA_Buffer_RNN.store_transitions": "t_envs *transition_data",
+        "COMA_Buffer_RNN.finish_path": FINISH_EPISODE,
+        "MARL_OffPolicyBuffer": f"{MANY} buffer_size batch_size **kwargs",
+        "MARL_OffPolicyBuffer.clear": "",
+        "MARL_OffPolicyBuffer.store": "step_data",
+        "MARL_OffPolicyBuffer.sample": "",
+        "MARL_OffPolicyBuffer_RNN": f"{MANY} buffer_size batch_size **kwargs",
+        "MARL_OffPolicyBuffer_RNN.clear": "",
+        "MARL_OffPolicyBuffer_RNN.clear_episodes": "",
+        "MARL_OffPolicyBuffer_RNN.store_transitions": "t_envs *transition_data",
+        "MARL_OffPolicyBuffer_RNN.store_episodes": "",
+        "MARL_OffPolicyBuffer_RNN.finish_path": "i_env next_t *terminal_data",
+        "MARL_OffPolicyBuffer_RNN.sample": "",
+        "MeanField_OffPolicyBuffer": (
+            "n_agents state_space obs_space act_space prob_shape rew_space done_space n_envs buffer_size batch_size"
+        ),
+        "MeanField_OffPolicyBuffer.clear": "",
+        "MeanField_OffPolicyBuffer.sample": "",
+    },
+}
+
+
+def written(parameter: inspect.Parameter) -> str:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    default = getattr(parameter.default, "__name__", parameter.default)
+    default = "" if parameter.default is inspect.Parameter.empty else f"={default}"
+    return f"{stars}{parameter.name}{default}"
+
+
+@pytest.mark.parametrize(("module", "name"), [(m, name) for m, names in DOCUMENTED.items() for name in names])
+def test_signatures_are_the_documented_ones(module: Any, name: str) -> None:
+    target = module
+    for part in name.split("."):
+        target = getattr(target, part)
+    parameters = [p for p in inspect.signature(target).parameters.values() if p.name != "self"]
+    documented = DOCUMENTED[module][name].split(" ") if DOCUMENTED[module][name] else []
+    ours = [written(parameter) for parameter in parameters]
+    if documented == ["*"]:
+        assert ours[0].startswith("*")
+        return
+    added = [p for p in parameters if written(p) not in documented]
+    assert [text for text in ours if text in documented] == documented
+    for parameter in added:
+        assert parameter.default is not inspect.Parameter.empty
+        assert parameter.name in ("seed", "truncations", "aux_info")
+
+
+def test_all_twenty_names_are_there_and_no_others() -> None:
+    names = [name for module in DOCUMENTED for name in module.__all__]
+    assert len(names) == len(set(names)) == 20
+    for module, documented in DOCUMENTED.items():
+        assert set(module.__all__) == {name.split(".")[0] for name in documented}
+
+
+def test_full_is_a_property_of_every_buffer() -> None:
+    for module in DOCUMENTED:
+        for name in module.__all__:
+            if "Buffer" in name and name != "EpisodeBuffer":
+                assert isinstance(inspect.getattr_static(getattr(module, name), "full"), property), name
