@@ -33,6 +33,10 @@ class Lasting(ABC):
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         """Take over what ``_parts`` gave, of a buffer that was made alike."""
 
+    def _mold(self, notes: dict[str, Any]) -> Memory:  # noqa: ARG002
+        """A memory made as the saved one must have been."""
+        return self._parts()[0]
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save everything to a folder, in place of what was saved there before, which stays until all is written."""
         folder = Path(folder)
@@ -66,10 +70,9 @@ class Lasting(ABC):
         except (OSError, ValueError, KeyError, TypeError) as error:
             rule = "be a buffer's note in JSON"
             raise SnapshotError(str(folder / _NOTE), rule, error, "Choose a folder that save wrote.") from None
-        mine, _ = self._parts()
         if kind != type(self).__name__:
             raise OptionError("folder", f"hold a {type(self).__name__}", kind, "Make a buffer of that kind.")
-        loaded = Memory.load(folder / rows)
+        loaded, mine = Memory.load(folder / rows), self._mold(notes)
         for name in ("schema", "capacity", "lanes", "sampler", "window"):
             if getattr(loaded, name) != getattr(mine, name):
                 raise OptionError(

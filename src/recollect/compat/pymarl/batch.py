@@ -1,0 +1,230 @@
+"""PyMARL's batch of episodes under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from recollect.compat.pymarl.indexing import Episodes, counted, parsed
+from recollect.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
+from recollect.compat.pymarl.transforms import OneHot
+from recollect.compat.pymarl.values import as_array, as_tensor, fits
+
+__all__ = ["EpisodeBatch", "chosen"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class EpisodeBatch:
+    """Episodes padded to one length, as tensors ``[batch_size, max_seq_length, ...]`` by name.
+
+    Args:
+        scheme: By name, a dict with ``vshape``, and ``dtype`` (float32), ``group`` and ``episode_const`` where needed.
+        groups: How many there are of each group, such as agents.
+        data: Tensors to use instead of new ones.
+        preprocess: By name of a value, the name of what is made from it and the transforms that make it.
+    """
+
+    def __init__(
+        self,
+        scheme: Mapping[str, Any],
+        groups: Mapping[str, int],
+        batch_size: int,
+        max_seq_length: int,
+        data: Any = None,
+        preprocess: Preprocess | None = None,
+        device: Any = "cpu",
+    ) -> None:
+        self.groups = groups
+        self.batch_size = batch_size
+        self.max_seq_length = max_seq_length
+        self.preprocess = {} if preprocess is None else preprocess
+        self.device = device
+        self._arrays: dict[str, Array | None] = {}
+        if data is not None:
+            self.scheme: Scheme = dict(scheme)
+            self.data = data
+            return
+        self.scheme = completed(scheme, groups, self.preprocess)
+        self.data = SimpleNamespace(transition_data={}, episode_data={})
+        for name, about in self.scheme.items():
+            shape, dtype = shape_of(about, groups), type_of(about)
+            if about.get("episode_const", False):
+                self.data.episode_data[name] = torch.zeros((batch_size, *shape), dtype=dtype, device=device)
+            else:
+                lead = (batch_size, max_seq_length)
+                self.data.transition_data[name] = torch.zeros((*lead, *shape), dtype=dtype, device=device)
+
+    def to(self, device: Any) -> None:
+        """Move the tensors to a device."""
+        for part in (self.data.transition_data, self.data.episode_data):
+            for name, tensor in part.items():
+                part[name] = tensor.to(device)
+        self.device = device
+        self._arrays.clear()
+
+    def update(
+        self, data: Mapping[str, Any], bs: Any = slice(None), ts: Any = slice(None), mark_filled: bool = True
+    ) -> None:
+        """Write values, and what is made from them.
+
+        Args:
+            bs: Episodes: a number, a slice, a list, an array, a tensor or a mask.
+            ts: Times: a number or a slice.
+            mark_filled: Whether steps that any value of a step is written to become filled.
+
+        Raises:
+            KeyError: If a name is unknown. Nothing is written then.
+            ValueError: If a value does not fit. Nothing is written then.
+        """
+        if type(ts) is int and type(bs) is slice and 0 <= ts < self.max_seq_length:  # what runners do at every step
+            which: Episodes = bs
+            when = slice(ts, ts + 1)
+        else:
+            which, when = parsed((bs, ts), self.batch_size, self.max_seq_length)
+        writes: list[tuple[Any, Any, Any]] = []
+        marks = False
+        for name, value in data.items():
+            if name in self.data.transition_data:
+                marks = mark_filled
+                index: Any = (which, when)
+            elif name in self.data.episode_data:
+                index = which
+            else:
+                known = ", ".join([*self.data.transition_data, *self.data.episode_data])
+                raise UnknownName(f"name must be one of {known}, got {name!r}")
+            self._plan(name, value, index, writes)
+        if marks and "filled" in self.data.transition_data:
+            self._put("filled", (which, when), 1)
+        for name, index, value in writes:
+            self._put(name, index, value)
+
+    def _plan(self, name: str, value: Any, index: Any, writes: list[tuple[Any, Any, Any]]) -> None:
+        """Work out what a value and what is made from it write."""
+        array = self._array(name)
+        part = self.data.transition_data if name in self.data.transition_data else self.data.episode_data
+        place: tuple[int, ...]
+        if array is not None:
+            given = as_array(name, value, array.dtype)
+            place = _place(array.shape, index)
+            fits(name, given.shape, place)
+            ready: Any = given.reshape(place)
+        else:
+            target = part[name]
+            tensor = as_tensor(name, value, target.dtype, target.device)
+            place = _place(tuple(target.shape), index)
+            fits(name, tuple(tensor.shape), place)
+            ready = tensor.reshape(place)
+        writes.append((name, index, ready))
+        if name not in self.preprocess:
+            return
+        made, transforms = self.preprocess[name]
+        if made not in part:
+            return
+        if array is not None and len(transforms) == 1 and type(transforms[0]) is OneHot:
+            writes.append((made, index, _one_hot(ready, transforms[0].out_dim)))
+            return
+        tensor = torch.tensor(ready) if array is not None else ready
+        for transform in transforms:
+            tensor = transform.transform(tensor)
+        tensor = tensor.reshape(_place(tuple(part[made].shape), index)).to(part[made].dtype)
+        writes.append((made, index, tensor.numpy() if self._array(made) is not None else tensor))
+
+    def _array(self, name: str) -> Array | None:
+        """An array that shares a tensor's memory, where there can be one."""
+        if name not in self._arrays:
+            tensor = self.data.transition_data.get(name, self.data.episode_data.get(name))
+            try:
+                self._arrays[name] = tensor.numpy()
+            except (TypeError, RuntimeError):  # not on the CPU, or of a dtype that NumPy does not know
+                self._arrays[name] = None
+        return self._arrays[name]
+
+    def _put(self, name: str, index: Any, value: Any) -> None:
+        array = self._array(name)
+        if array is not None:
+            array[_for_arrays(index)] = value
+        else:
+            tensor = self.data.transition_data.get(name, self.data.episode_data.get(name))
+            tensor[index] = value
+
+    def __getitem__(self, item: Any) -> Any:
+        """The tensor of a name; a batch of some names; or a batch of some episodes and times.
+
+        Slices and numbers share memory, lists of episodes are copies. A number keeps its axis.
+        """
+        transitions, constants = self.data.transition_data, self.data.episode_data
+        if isinstance(item, str):
+            if item in constants:
+                return constants[item]
+            if item in transitions:
+                return transitions[item]
+            known = ", ".join([*transitions, *constants])
+            raise UnknownName(f"name must be one of {known}, got {item!r}")
+        if isinstance(item, tuple) and item and all(isinstance(name, str) for name in item):
+            return self._of_names(item)
+        which, when = parsed(item, self.batch_size, self.max_seq_length)
+        data = SimpleNamespace(
+            transition_data={name: chosen(tensor, which)[:, when] for name, tensor in transitions.items()},
+            episode_data={name: chosen(tensor, which) for name, tensor in constants.items()},
+        )
+        episodes, steps = counted(which, self.batch_size), len(range(*when.indices(self.max_seq_length)))
+        return EpisodeBatch(self.scheme, self.groups, episodes, steps, data, self.preprocess, self.device)
+
+    def _of_names(self, names: tuple[str, ...]) -> EpisodeBatch:
+        for name in names:
+            self[name]  # refuses unknown ones
+        data = SimpleNamespace(
+            transition_data={k: v for k, v in self.data.transition_data.items() if k in names},
+            episode_data={k: v for k, v in self.data.episode_data.items() if k in names},
+        )
+        scheme = {name: self.scheme[name] for name in names}
+        used = {about["group"] for about in scheme.values() if about.get("group")}
+        groups = {group: count for group, count in self.groups.items() if group in used}
+        preprocess = {source: made for source, made in self.preprocess.items() if source in names}
+        return EpisodeBatch(scheme, groups, self.batch_size, self.max_seq_length, data, preprocess, self.device)
+
+    def max_t_filled(self) -> torch.Tensor:
+        """Steps of the longest episode, as an int64 tensor ``[1]``."""
+        filled: torch.Tensor = self.data.transition_data["filled"]
+        return filled.sum(1).max(0)[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_arrays": {}}
+
+    def __repr__(self) -> str:
+        return (
+            f"EpisodeBatch. Batch Size:{self.batch_size} Max_seq_len:{self.max_seq_length} "
+            f"Keys:{self.scheme.keys()} Groups:{self.groups.keys()}"
+        )
+
+
+def chosen(tensor: torch.Tensor, which: Episodes) -> torch.Tensor:
+    """Some episodes of a tensor: a view for a slice, otherwise a copy."""
+    return tensor[which] if isinstance(which, slice) else tensor.index_select(0, which.to(tensor.device))
+
+
+def _place(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
+    """Shape of what an index means."""
+    which, when = index if isinstance(index, tuple) else (index, None)
+    episodes = counted(which, shape[0])
+    if when is None:
+        return (episodes, *shape[1:])
+    return (episodes, len(range(*when.indices(shape[1]))), *shape[2:])
+
+
+def _for_arrays(index: Any) -> Any:
+    which, *when = index if isinstance(index, tuple) else (index,)
+    return (which if isinstance(which, slice) else which.numpy(), *when)
+
+
+def _one_hot(values: Array, count: int) -> Array:
+    """Numbers ``[..., 1]`` as vectors."""
+    wrong = (values < 0) | (values >= count)
+    if wrong.any():
+        raise ValueError(f"a value to be made one-hot must be from 0 to {count - 1}, got {values[wrong].flat[0]}")
+    return np.asarray(np.arange(count) == values, np.float32)

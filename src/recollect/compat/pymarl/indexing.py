@@ -1,0 +1,98 @@
+"""What may stand between the brackets: episodes, and times that follow one another."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+__all__ = ["Episodes", "counted", "parsed"]
+
+Episodes: TypeAlias = slice | torch.Tensor
+"""A slice of episodes, or their numbers as an int64 tensor."""
+
+
+def parsed(item: Any, episodes: int, steps: int) -> tuple[Episodes, slice]:
+    """The episodes and times that an index means.
+
+    Raises:
+        IndexError: If it means none.
+    """
+    pair = isinstance(item, tuple)
+    if pair and len(item) > 2:
+        raise IndexError(f"an index must be episodes, or episodes and times, got {len(item)} parts")
+    which, when = (item if len(item) == 2 else (*item, slice(None))) if pair else (item, slice(None))
+    return _which(which, episodes), _when(when, steps)
+
+
+def counted(which: Episodes, length: int) -> int:
+    """How many episodes, of a number of them, are meant."""
+    return len(range(*which.indices(length))) if isinstance(which, slice) else len(which)
+
+
+def _number(value: Any) -> int | None:
+    """A whole number, also as a tensor or array with one element; None if it is none."""
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        whole = value.dtype.kind in "iu" if isinstance(value, np.ndarray) else _is_whole(value)
+        return int(value.reshape(())) if whole and value.reshape(-1).shape[0] == 1 else None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def _one(number: int, length: int, what: str) -> slice:
+    if not -length <= number < length:
+        raise IndexError(f"{what} must be from {-length} to {length - 1}, got {number}")
+    number %= length
+    return slice(number, number + 1)
+
+
+def _plain(part: slice) -> slice:
+    ends = []
+    for end in (part.start, part.stop, part.step):
+        number = None if end is None else _number(end)
+        if end is not None and number is None:
+            raise IndexError(f"the ends of a slice must be whole numbers, got {end!r}")
+        ends.append(number)
+    if ends[2] is not None and ends[2] < 1:
+        raise IndexError(f"the step of a slice must be at least 1, got {ends[2]}")
+    return slice(*ends)
+
+
+def _which(item: Any, length: int) -> Episodes:
+    if isinstance(item, slice):
+        return _plain(item)
+    if isinstance(item, int) and not isinstance(item, bool):
+        return _one(item, length, "an episode")
+    array = torch.as_tensor(np.asarray(item) if isinstance(item, (list, tuple)) else item).detach().cpu()
+    if array.ndim == 0 and _is_whole(array):
+        return _one(int(array), length, "an episode")
+    if array.ndim == 1 and array.dtype == torch.bool and len(array) == length:
+        return torch.nonzero(array)[:, 0]
+    if array.ndim == 1 and len(array) == 0:
+        return torch.zeros(0, dtype=torch.long)
+    if array.ndim != 1 or not _is_whole(array):
+        raise IndexError(
+            f"episodes must be whole numbers [n] or a mask [{length}], got {array.dtype}{list(array.shape)}"
+        )
+    array = array.long()
+    if array.min() < -length or array.max() >= length:
+        worst = int(array.min() if array.min() < -length else array.max())
+        raise IndexError(f"an episode must be from {-length} to {length - 1}, got {worst}")
+    return torch.where(array < 0, array + length, array)
+
+
+def _when(item: Any, length: int) -> slice:
+    if isinstance(item, slice):
+        return _plain(item)
+    number = None if isinstance(item, (list, bool)) else _number(item)
+    if number is None:
+        raise IndexError(f"times must follow one another: a number or a slice, got {item!r}")
+    return _one(number, length, "a time")

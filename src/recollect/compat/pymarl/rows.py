@@ -1,0 +1,215 @@
+"""Episodes as rows of a memory: only steps that happened, whole numbers as small as they are, nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, final
+
+import numpy as np
+import torch
+
+from recollect.compat.episodes import EpisodeRing
+from recollect.compat.pymarl.scheme import Preprocess, Scheme, shape_of, type_of
+from recollect.memory import Memory, Sequence
+from recollect.schema import Field, Schema
+
+__all__ = ["EpisodeRows"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Tensors: TypeAlias = dict[str, torch.Tensor]
+
+
+@final
+class EpisodeRows:
+    """The newest episodes of a replay buffer.
+
+    Whole numbers are kept in a byte each until one does not fit, and then as the scheme says. What transforms make is
+    not kept but made again on reading, until something else is found in its place.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        groups: Mapping[str, int],
+        preprocess: Preprocess,
+        count: int,
+        steps: int,
+        seed: int | None,
+        layout: dict[str, Any] | None = None,
+    ) -> None:
+        self._scheme = {name: about for name, about in scheme.items() if not about.get("episode_const", False)}
+        self._shapes = {name: shape_of(about, groups) for name, about in self._scheme.items()}
+        self._types = {name: type_of(about) for name, about in self._scheme.items()}
+        self._preprocess = preprocess
+        self._count, self._steps = count, steps
+        self._names = {name: f"v{i}" for i, name in enumerate(self._scheme)}
+        self._made = {made: source for source, (made, _) in preprocess.items() if made in self._scheme}
+        self._wide: set[str] = set(layout["wide"] if layout else ())
+        for name in layout["kept"] if layout else ():
+            self._made.pop(name, None)
+        self.ring = self._new_ring(seed)
+
+    # ---- layout ----------------------------------------------------------------------------------------------------
+
+    def _field_of(self, name: str) -> Field:
+        if name in self._made:
+            return Field((), "bool", role="plain")  # whether it was made in this row, or is zero
+        dtype = _stored_type(type_of(self._scheme[name]))
+        if name == "filled":
+            dtype = np.dtype(bool)
+        elif dtype.kind in "iu" and name not in self._wide:
+            dtype = np.dtype("uint8")
+        return Field(self._shapes[name], dtype, role="plain")
+
+    def _new_ring(self, seed: int | None) -> EpisodeRing:
+        self._fields = {name: self._field_of(name) for name in self._scheme}
+        schema = Schema(reward=None, **{self._names[name]: field for name, field in self._fields.items()})
+        return EpisodeRing(schema, self._count, self._steps, Sequence(self._steps), seed)
+
+    def layout(self) -> dict[str, Any]:
+        """What was found to need more room, for snapshots."""
+        made = {made for made, _ in self._preprocess.values() if made in self._scheme}
+        return {"wide": sorted(self._wide), "kept": sorted(made - set(self._made))}
+
+    def _give_room(self, names: set[str]) -> None:
+        """Keep values as they are from now on, those of the episodes that are there too."""
+        episodes = list(self._episodes(names))
+        for name in names:
+            if self._made.pop(name, None) is None:
+                self._wide.add(name)
+        self._rebuild(episodes)
+
+    def _rebuild(self, episodes: list[tuple[dict[str, Array], int]]) -> None:
+        """Put the episodes that are there, oldest first, into rows of their own again."""
+        old = self.ring
+        self.ring = self._new_ring(0)
+        self.ring.memory.random_state = old.memory.random_state
+        self.ring.put = old.put - old.size
+        for steps, length in episodes:
+            self._append(steps, length)
+
+    def _episodes(self, names: set[str]) -> Iterator[tuple[dict[str, Array], int]]:
+        """Rows of every episode, oldest first, some of them as the scheme has them."""
+        ring = self.ring
+        for k in range(ring.put - ring.size, ring.put):
+            place = k % ring.count
+            rows = {name: ring.rows(self._names[name], place) for name in self._scheme}
+            for name in names & set(self._made):
+                rows[name] = self._make(name, torch.from_numpy(rows[self._made[name]]), rows[name]).numpy()
+            yield rows, int(ring.lengths[place])
+
+    # ---- writing ---------------------------------------------------------------------------------------------------
+
+    def insert(self, tensors: Tensors) -> None:
+        """Put episodes in: tensors ``[episodes, steps, ...]`` by name, of the scheme's dtypes."""
+        for steps, length in self._packed(tensors):
+            self._append(steps, length)
+
+    def replace(self, places: Array, tensors: Tensors) -> None:
+        """Put other episodes in the places of some."""
+        packed = dict(zip(places.tolist(), self._packed(tensors), strict=True))
+        first = self.ring.put - self.ring.size
+        there = enumerate(self._episodes(set()), first)
+        self._rebuild([packed.get(k % self.ring.count, episode) for k, episode in there])
+
+    def _packed(self, tensors: Tensors) -> list[tuple[dict[str, Array], int]]:
+        """Rows of episodes and how many there are, once there is room for all that they hold."""
+        arrays = {name: _array(tensor) for name, tensor in tensors.items()}
+        while True:
+            made = {name: self._made_rows(name, tensors) for name in self._made}
+            larger = {name for name, rows in made.items() if rows is None} | self._too_large(arrays)
+            if not larger:
+                break
+            self._give_room(larger)
+        rows = arrays | {name: flags for name, flags in made.items() if flags is not None}
+        packed = []
+        for episode in range(len(arrays["filled"])):
+            length = max(1, *(_used(array[episode]) for array in rows.values()))
+            packed.append(({name: array[episode, :length] for name, array in rows.items()}, length))
+        return packed
+
+    def _append(self, steps: dict[str, Array], length: int) -> None:
+        fields = {
+            self._names[name]: np.ascontiguousarray(rows, self._fields[name].dtype) for name, rows in steps.items()
+        }
+        self.ring.append(fields, length, terminated=False)
+
+    def _too_large(self, arrays: dict[str, Array]) -> set[str]:
+        found = set()
+        for name, array in arrays.items():
+            narrow = array.dtype.kind in "iu" and name != "filled" and name not in self._wide and name not in self._made
+            if narrow and array.size and not 0 <= array.min() <= array.max() <= 255:
+                found.add(name)
+        return found
+
+    def _made_rows(self, name: str, tensors: Tensors) -> Array | None:
+        """Which rows ``[episodes, steps]`` hold what the transforms make; None if others hold more than zeros."""
+        there = tensors[name]
+        expected = self._transformed(name, tensors[self._made[name]])
+        axes = tuple(range(2, there.ndim))
+        same = (there == expected).all(dim=axes) if axes else there == expected
+        blank = (there == 0).all(dim=axes) if axes else there == 0
+        if not bool((same | blank).all()):
+            return None
+        return np.asarray((same & ~blank).numpy())
+
+    def _transformed(self, name: str, source: torch.Tensor) -> torch.Tensor:
+        made = source
+        for transform in self._preprocess[self._made[name]][1]:
+            made = transform.transform(made)
+        lead = source.shape[: source.ndim - len(self._shapes[self._made[name]])]
+        return made.reshape(*lead, *self._shapes[name]).to(self._types[name])
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, places: Array) -> Tensors:
+        """Episodes ``[episodes, steps, ...]`` by name, of the scheme's dtypes; zeros where there is none."""
+        there = places < self.ring.size
+        batch = self.ring.read(places[there]) if there.any() else None
+        tensors: Tensors = {}
+        flags: dict[str, Array] = {}
+        for name in self._scheme:
+            if batch is not None and len(batch.serials) == len(places):
+                rows: Array = batch[self._names[name]]
+            else:
+                field = self._fields[name]
+                rows = np.zeros((len(places), self._steps, *field.shape), field.dtype)
+                if batch is not None:
+                    rows[there] = batch[self._names[name]]
+            if name in self._made:
+                flags[name] = rows
+            else:
+                tensors[name] = torch.from_numpy(rows).to(self._types[name])
+        for name, rows in flags.items():
+            tensors[name] = self._make(name, tensors[self._made[name]], rows)
+        return {name: tensors[name] for name in self._scheme}
+
+    def _make(self, name: str, source: torch.Tensor, flags: Array) -> torch.Tensor:
+        """What transforms make of a source ``[..., steps, ...]``, where a row says that it was made."""
+        made = self._transformed(name, source.to(self._types[self._made[name]]))
+        there = torch.from_numpy(flags)
+        there = there.reshape(*there.shape, *(1,) * (made.ndim - there.ndim))
+        return torch.where(there, made, torch.zeros((), dtype=made.dtype))
+
+    @property
+    def memory(self) -> Memory:
+        """The rows."""
+        return self.ring.memory
+
+
+def _stored_type(dtype: torch.dtype) -> np.dtype[Any]:
+    try:
+        return np.asarray(torch.empty(0, dtype=dtype)).dtype
+    except TypeError:
+        return np.dtype("float32")  # bfloat16, exactly
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    tensor = tensor.detach().cpu()
+    return np.asarray(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
+
+
+def _used(rows: Array) -> int:
+    """Rows up to the last that is not all zeros."""
+    used = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
+    return int(used[-1]) + 1 if used.size else 0

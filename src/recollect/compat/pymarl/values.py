@@ -1,0 +1,80 @@
+"""Values on their way into a batch: lists, tuples, arrays and tensors as arrays of one dtype that fit their place."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from recollect.errors import OptionError
+
+__all__ = ["as_array", "as_tensor", "fits"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def as_array(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
+    """A value as an array."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if type(value) is np.ndarray:
+        if value.dtype == dtype:
+            return value
+        if dtype.kind in "iu" and value.dtype.kind in "iu" and value.size:
+            limits = np.iinfo(dtype)
+            if int(value.min()) < limits.min or int(value.max()) > limits.max:
+                raise OptionError(name, f"fit {dtype}", f"{value.min()} to {value.max()}")
+        return value.astype(dtype)
+    try:
+        return np.array(value, dtype)
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        parts = _stacked(value)
+        if parts is None:
+            raise OptionError(name, f"be numbers that fit {dtype}", type(value).__name__, str(error)) from None
+        return as_array(name, parts, dtype)
+
+
+def _stacked(value: Any) -> Array | None:
+    """A list of tensors, or of lists of them, as one array."""
+    if isinstance(value, torch.Tensor):
+        return np.asarray(value.detach().cpu())
+    if isinstance(value, (list, tuple)):
+        parts = [_stacked(part) for part in value]
+        shapes = {None if part is None else part.shape for part in parts}
+        if len(shapes) == 1 and None not in shapes:
+            return np.stack([part for part in parts if part is not None])
+    return None
+
+
+def as_tensor(name: str, value: Any, dtype: torch.dtype, device: Any) -> torch.Tensor:
+    """A value as a tensor, for batches that arrays cannot share."""
+    if not isinstance(value, torch.Tensor):
+        try:
+            value = torch.as_tensor(np.asarray(value))
+        except (ValueError, TypeError, RuntimeError) as error:
+            parts = _stacked(value)
+            if parts is None:
+                raise OptionError(name, f"be numbers that fit {dtype}", type(value).__name__, str(error)) from None
+            value = torch.as_tensor(parts)
+    tensor: torch.Tensor = value
+    return tensor.detach().to(device=device, dtype=dtype)
+
+
+def fits(name: str, shape: tuple[int, ...], place: tuple[int, ...]) -> None:
+    """Refuse a shape that cannot be laid over its place without changing what belongs to whom.
+
+    From the last axis to the first, every axis of the place is the value's next one or has length 1.
+    """
+    if shape == place:
+        return
+    rest = list(shape)
+    for size in reversed(place):
+        if rest and rest[-1] == size:
+            rest.pop()
+        elif size != 1:
+            raise OptionError(
+                name, f"fit {list(place)}", list(shape), "Give the axes in that order; ones may be missing."
+            )
+    if any(size != 1 for size in rest):
+        raise OptionError(name, f"fit {list(place)}", list(shape), "Give the axes in that order; ones may be missing.")
