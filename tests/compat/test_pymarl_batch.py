@@ -101,7 +101,9 @@ def test_update_takes_what_runners_pass() -> None:
     assert batch["goal"].tolist() == [[0, 0], [0, 0], [7, 8], [0, 0]]
 
 
-@pytest.mark.parametrize("bs", [1, -1, slice(1, 3), [2, 0], np.array([1, 2]), th.tensor([0, 1]), th.tensor([0], dtype=th.int32)])
+@pytest.mark.parametrize(
+    "bs", [1, -1, slice(1, 3), [2, 0], np.array([1, 2]), th.tensor([0, 1]), th.tensor([0], dtype=th.int32)]
+)
 @pytest.mark.parametrize("ts", [2, -1, slice(1, 4), slice(None, None, 2)])
 def test_update_writes_the_cells_that_its_index_means(bs: Any, ts: Any) -> None:
     batch = new_batch(3, 6)

@@ -144,7 +144,9 @@ def test_the_loop_of_pymarl_over_many_episodes(workers: int) -> None:
                     still.append(worker)
             if workers > 1:
                 batch.update(after, bs=stepped, ts=t, mark_filled=False)
-                batch.update(pre_transition([envs[worker] for worker in stepped]), bs=stepped, ts=t + 1, mark_filled=True)
+                batch.update(
+                    pre_transition([envs[worker] for worker in stepped]), bs=stepped, ts=t + 1, mark_filled=True
+                )
             else:
                 batch.update({"actions": actions, **after}, ts=t)
                 batch.update(pre_transition(envs), ts=t + 1)

@@ -75,7 +75,11 @@ class Machine(RuleBasedStateMachine):
             self.buffer = ReplayBuffer(SCHEME, GROUPS, size, steps, preprocess=PREPROCESS, seed=seed)
         self.plain = PlainReplay(size, steps)
 
-    @rule(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=7), shorter=st.booleans(), big=st.sampled_from([0] * 7 + [1]))
+    @rule(
+        lengths=st.lists(st.integers(1, 4), min_size=1, max_size=7),
+        shorter=st.booleans(),
+        big=st.sampled_from([0] * 7 + [1]),
+    )
     def insert(self, lengths: list[int], shorter: bool, big: bool) -> None:
         steps = self.steps - 1 if shorter and self.steps > 2 else self.steps
         lengths = [min(length, steps - 1) for length in lengths]
@@ -151,7 +155,9 @@ class Machine(RuleBasedStateMachine):
         check(again[:], self.plain.places)
         n = max(1, self.plain.there - 1)
         if self.plain.there:
-            drawn = [buffer.sample(n, 5) if self.prioritised else (buffer.sample(n), 0) for buffer in (again, self.buffer)]
+            drawn = [
+                buffer.sample(n, 5) if self.prioritised else (buffer.sample(n), 0) for buffer in (again, self.buffer)
+            ]
             np.testing.assert_array_equal(drawn[0][0]["state"], drawn[1][0]["state"])
             assert drawn[0][1] == drawn[1][1]
         self.buffer = again
