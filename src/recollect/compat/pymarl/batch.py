@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -17,6 +18,8 @@ from recollect.compat.pymarl.values import as_array, as_tensor, fits
 __all__ = ["EpisodeBatch", "chosen"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+_ALL = slice(None)
 
 
 class EpisodeBatch:
@@ -44,7 +47,7 @@ class EpisodeBatch:
         self.max_seq_length = max_seq_length
         self.preprocess = {} if preprocess is None else preprocess
         self.device = device
-        self._arrays: dict[str, Array | None] = {}
+        self._targets: dict[str, tuple[torch.Tensor, Any]] = {}
         if data is not None:
             self.scheme: Scheme = dict(scheme)
             self.data = data
@@ -65,7 +68,6 @@ class EpisodeBatch:
             for name, tensor in part.items():
                 part[name] = tensor.to(device)
         self.device = device
-        self._arrays.clear()
 
     def update(
         self, data: Mapping[str, Any], bs: Any = slice(None), ts: Any = slice(None), mark_filled: bool = True
@@ -81,76 +83,70 @@ class EpisodeBatch:
             KeyError: If a name is unknown. Nothing is written then.
             ValueError: If a value does not fit. Nothing is written then.
         """
-        if type(ts) is int and type(bs) is slice and 0 <= ts < self.max_seq_length:  # what runners do at every step
+        if (
+            type(ts) is int and type(bs) is slice and bs == _ALL and 0 <= ts < self.max_seq_length
+        ):  # what runners do at every step
             which: Episodes = bs
-            when = slice(ts, ts + 1)
+            when, lead = slice(ts, ts + 1), (self.batch_size, 1)
         else:
             which, when = parsed((bs, ts), self.batch_size, self.max_seq_length)
+            lead = (counted(which, self.batch_size), len(range(*when.indices(self.max_seq_length))))
         writes: list[tuple[Any, Any, Any]] = []
+        transitions, constants = self.data.transition_data, self.data.episode_data
         marks = False
         for name, value in data.items():
-            if name in self.data.transition_data:
+            if name in transitions:
                 marks = mark_filled
-                index: Any = (which, when)
-            elif name in self.data.episode_data:
-                index = which
+                self._plan(name, value, transitions, (which, when), lead, writes)
+            elif name in constants:
+                self._plan(name, value, constants, (which,), lead[:1], writes)
             else:
-                known = ", ".join([*self.data.transition_data, *self.data.episode_data])
-                raise UnknownName(f"name must be one of {known}, got {name!r}")
-            self._plan(name, value, index, writes)
-        if marks and "filled" in self.data.transition_data:
-            self._put("filled", (which, when), 1)
-        for name, index, value in writes:
-            self._put(name, index, value)
+                raise UnknownName(f"name must be one of {', '.join([*transitions, *constants])}, got {name!r}")
+        if marks and "filled" in transitions:
+            target = self._target("filled", transitions["filled"])
+            target[_index_for(target, (which, when))] = 1
+        for target, index, ready in writes:
+            target[index] = ready
 
-    def _plan(self, name: str, value: Any, index: Any, writes: list[tuple[Any, Any, Any]]) -> None:
-        """Work out what a value and what is made from it write."""
-        array = self._array(name)
-        part = self.data.transition_data if name in self.data.transition_data else self.data.episode_data
-        place: tuple[int, ...]
-        if array is not None:
-            given = as_array(name, value, array.dtype)
-            place = _place(array.shape, index)
-            fits(name, given.shape, place)
-            ready: Any = given.reshape(place)
-        else:
-            target = part[name]
-            tensor = as_tensor(name, value, target.dtype, target.device)
-            place = _place(tuple(target.shape), index)
-            fits(name, tuple(tensor.shape), place)
-            ready = tensor.reshape(place)
-        writes.append((name, index, ready))
+    def _plan(
+        self, name: str, value: Any, part: Any, index: Any, lead: tuple[int, ...], writes: list[tuple[Any, Any, Any]]
+    ) -> None:
+        """Work out what a value, and what is made from it, write where."""
+        target = self._target(name, part[name])
+        shares = isinstance(target, np.ndarray)
+        given: Any = as_array(name, value, target.dtype) if shares else as_tensor(name, value, target)
+        place = (*lead, *target.shape[len(lead) :])
+        if given.shape != place:
+            fits(name, tuple(given.shape), place)
+            given = given.reshape(place)
+        writes.append((target, _index_for(target, index), given))
         if name not in self.preprocess:
             return
         made, transforms = self.preprocess[name]
         if made not in part:
             return
-        if array is not None and len(transforms) == 1 and type(transforms[0]) is OneHot:
-            writes.append((made, index, _one_hot(ready, transforms[0].out_dim)))
+        target = self._target(made, part[made])
+        if shares and len(transforms) == 1 and type(transforms[0]) is OneHot:
+            writes.append((target, _index_for(target, index), _one_hot(given, transforms[0].out_dim)))
             return
-        tensor = torch.tensor(ready) if array is not None else ready
+        tensor = torch.tensor(given) if shares else given
         for transform in transforms:
             tensor = transform.transform(tensor)
-        tensor = tensor.reshape(_place(tuple(part[made].shape), index)).to(part[made].dtype)
-        writes.append((made, index, tensor.numpy() if self._array(made) is not None else tensor))
+        tensor = tensor.reshape(*lead, *target.shape[len(lead) :]).to(part[made].dtype)
+        ready = tensor.numpy() if isinstance(target, np.ndarray) else tensor
+        writes.append((target, _index_for(target, index), ready))
 
-    def _array(self, name: str) -> Array | None:
-        """An array that shares a tensor's memory, where there can be one."""
-        if name not in self._arrays:
-            tensor = self.data.transition_data.get(name, self.data.episode_data.get(name))
-            try:
-                self._arrays[name] = tensor.numpy()
-            except (TypeError, RuntimeError):  # not on the CPU, or of a dtype that NumPy does not know
-                self._arrays[name] = None
-        return self._arrays[name]
-
-    def _put(self, name: str, index: Any, value: Any) -> None:
-        array = self._array(name)
-        if array is not None:
-            array[_for_arrays(index)] = value
-        else:
-            tensor = self.data.transition_data.get(name, self.data.episode_data.get(name))
-            tensor[index] = value
+    def _target(self, name: str, tensor: torch.Tensor) -> Any:
+        """An array that shares a tensor's memory, which is faster to write to; or the tensor, if there can be none."""
+        known = self._targets.get(name)
+        if known is not None and known[0] is tensor:
+            return known[1]
+        try:
+            target: Any = tensor.numpy()
+        except (TypeError, RuntimeError):  # not on the CPU, or of a dtype that NumPy does not know
+            target = tensor
+        self._targets[name] = (tensor, target)
+        return target
 
     def __getitem__(self, item: Any) -> Any:
         """The tensor of a name; a batch of some names; or a batch of some episodes and times.
@@ -194,7 +190,7 @@ class EpisodeBatch:
         return filled.sum(1).max(0)[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_arrays": {}}
+        return self.__dict__ | {"_targets": {}}
 
     def __repr__(self) -> str:
         return (
@@ -208,23 +204,21 @@ def chosen(tensor: torch.Tensor, which: Episodes) -> torch.Tensor:
     return tensor[which] if isinstance(which, slice) else tensor.index_select(0, which.to(tensor.device))
 
 
-def _place(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
-    """Shape of what an index means."""
-    which, when = index if isinstance(index, tuple) else (index, None)
-    episodes = counted(which, shape[0])
-    if when is None:
-        return (episodes, *shape[1:])
-    return (episodes, len(range(*when.indices(shape[1]))), *shape[2:])
-
-
-def _for_arrays(index: Any) -> Any:
-    which, *when = index if isinstance(index, tuple) else (index,)
-    return (which if isinstance(which, slice) else which.numpy(), *when)
+def _index_for(target: Any, index: Any) -> Any:
+    """An index as arrays or tensors take it."""
+    if isinstance(index[0], torch.Tensor) and isinstance(target, np.ndarray):
+        return (index[0].numpy(), *index[1:])
+    return index
 
 
 def _one_hot(values: Array, count: int) -> Array:
     """Numbers ``[..., 1]`` as vectors."""
-    wrong = (values < 0) | (values >= count)
-    if wrong.any():
-        raise ValueError(f"a value to be made one-hot must be from 0 to {count - 1}, got {values[wrong].flat[0]}")
-    return np.asarray(np.arange(count) == values, np.float32)
+    if values.size and not 0 <= values.min() <= values.max() < count:
+        wrong = values[(values < 0) | (values >= count)].flat[0]
+        raise ValueError(f"a value to be made one-hot must be from 0 to {count - 1}, got {wrong}")
+    return _unit_vectors(count).take(values[..., 0].astype(np.intp, copy=False), axis=0)
+
+
+@cache
+def _unit_vectors(count: int) -> Array:
+    return np.eye(count, dtype=np.float32)

@@ -47,18 +47,19 @@ def _stacked(value: Any) -> Array | None:
     return None
 
 
-def as_tensor(name: str, value: Any, dtype: torch.dtype, device: Any) -> torch.Tensor:
-    """A value as a tensor, for batches that arrays cannot share."""
+def as_tensor(name: str, value: Any, like: torch.Tensor) -> torch.Tensor:
+    """A value as a tensor like another, for batches that arrays cannot share."""
     if not isinstance(value, torch.Tensor):
         try:
-            value = torch.as_tensor(np.asarray(value))
-        except (ValueError, TypeError, RuntimeError) as error:
-            parts = _stacked(value)
-            if parts is None:
-                raise OptionError(name, f"be numbers that fit {dtype}", type(value).__name__, str(error)) from None
-            value = torch.as_tensor(parts)
+            array = np.asarray(value)
+        except (ValueError, TypeError, RuntimeError):
+            array = np.empty(0, object)
+        parts = array if array.dtype.kind in "biuf" else _stacked(value)
+        if parts is None:
+            raise OptionError(name, f"be numbers that fit {like.dtype}", type(value).__name__)
+        value = torch.tensor(parts)
     tensor: torch.Tensor = value
-    return tensor.detach().to(device=device, dtype=dtype)
+    return tensor.detach().to(device=like.device, dtype=like.dtype)
 
 
 def fits(name: str, shape: tuple[int, ...], place: tuple[int, ...]) -> None:

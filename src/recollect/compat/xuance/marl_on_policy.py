@@ -8,7 +8,7 @@ import numpy as np
 
 from recollect.compat.xuance.marl_buffer import StepsBuffer, shape_of
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.paths import advantages, denormalized, td_lambda_returns
+from recollect.compat.xuance.paths import advantages, last_values, of_agents, td_lambda_returns
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory, targets
@@ -89,10 +89,8 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         """
         path = self._path(i_env)
         if path.size:
-            rewards, values, last, dones = self._along(path, i_env, value, value_normalizer)
-            returns, advantage = advantages(
-                rewards, values, last, dones, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda
-            )
+            along = self._along(path, i_env, value, value_normalizer)
+            returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda)
             self._put_back("returns", i_env, path, returns)
             self._put_back("advantages", i_env, path, advantage)
         self._since[i_env] = self._slots.count
@@ -102,18 +100,11 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
             raise OptionError("i_env", f"be from 0 to {self.n_envs - 1}", i_env)
         return self._slots.path(int(self._since[i_env]))
 
-    def _along(self, path: Array, i_env: int, value: Any, normalizer: Any) -> tuple[Array, Array, Array, Array]:
-        """Rewards, values, the value after the last step and terminals of a path, ``[T, agents]``."""
-        last = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, np.float32)
-        if last.size not in (1, self.n_agents):
-            raise OptionError("value", f"be one number or one for each of {self.n_agents} agents", list(last.shape))
-        values = self.data["values"][i_env, path]
-        whole = np.concatenate([values, np.broadcast_to(last.reshape(1, -1, 1), (1, self.n_agents, 1))])
-        real = denormalized(whole, normalizer).reshape(len(path) + 1, self.n_agents)
-        shape = (len(path), self.n_agents)
-        rewards = np.broadcast_to(self.data["rewards"][i_env, path].reshape(len(path), -1), shape)
-        dones = np.broadcast_to(self.data["terminals"][i_env, path].reshape(len(path), -1), shape)
-        return rewards, real[:-1], real[-1], dones
+    def _along(self, path: Array, i_env: int, value: Any, normalizer: Any) -> tuple[Array, Array, Array]:
+        """Rewards, values and terminals of a path, as targets take them."""
+        last = last_values("value", value, self.n_agents)
+        rewards, values, dones = (self.data[key][i_env, path] for key in ("rewards", "values", "terminals"))
+        return of_agents(rewards, values, last, dones, self.n_agents, normalizer)
 
     def _put_back(self, key: str, i_env: int, path: Array, worked_out: Array) -> None:
         target = self.data[key]

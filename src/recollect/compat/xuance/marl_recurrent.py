@@ -8,7 +8,7 @@ import numpy as np
 
 from recollect.compat.xuance.marl_episodes import EpisodesBuffer, Part
 from recollect.compat.xuance.marl_on_policy import needed_argument
-from recollect.compat.xuance.paths import advantages, denormalized, td_lambda_returns
+from recollect.compat.xuance.paths import advantages, last_values, of_agents, td_lambda_returns
 from recollect.compat.xuance.slots import Array, at_least
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import targets
@@ -101,23 +101,14 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
         self._put_back("advantages", i_env, advantage)
 
     def _last(self, value_next: Any) -> Array:
-        value = np.zeros(self.n_agents) if value_next is None else value_next
-        last = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, np.float32)
-        if last.size not in (1, self.n_agents):
-            raise OptionError(
-                "value_next", f"be one number or one for each of {self.n_agents} agents", list(last.shape)
-            )
-        return last
+        return last_values("value_next", 0.0 if value_next is None else value_next, self.n_agents)
 
-    def _along(self, i_env: int, length: int, last: Array, normalizer: Any) -> tuple[Array, Array, Array, Array]:
-        """Rewards, values, the value after the last step and terminals of an episode, ``[T, agents]``."""
+    def _along(self, i_env: int, length: int, last: Array, normalizer: Any) -> tuple[Array, Array, Array]:
+        """Rewards, values and terminals of an episode, as targets take them."""
         rewards, values = (self.episode_data[key][i_env, :, :length] for key in ("rewards", "values"))
-        flat = values.reshape(self.n_agents, length, 1).swapaxes(0, 1)
-        whole = np.concatenate([flat, np.broadcast_to(last.reshape(1, -1, 1), (1, self.n_agents, 1))])
-        real = denormalized(whole, normalizer).reshape(length + 1, self.n_agents)
-        dones = self.episode_data["terminals"][i_env, :length].reshape(length, -1)
-        shape = (length, self.n_agents)
-        return rewards.reshape(self.n_agents, length).T, real[:-1], real[-1], np.broadcast_to(dones, shape)
+        rewards, values = (array.reshape(self.n_agents, length).T for array in (rewards, values))
+        dones = self.episode_data["terminals"][i_env, :length]
+        return of_agents(rewards, values, last, dones, self.n_agents, normalizer)
 
     def _put_back(self, key: str, i_env: int, worked_out: Array) -> None:
         target = self.episode_data[key]

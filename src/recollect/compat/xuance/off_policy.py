@@ -172,20 +172,21 @@ class PerOffPolicyBuffer(_Transitions):
             PriorityError: If an error is not finite. Nothing is changed then.
         """
         errors = np.asarray(priorities.detach().cpu() if hasattr(priorities, "detach") else priorities).ravel()
-        envs, slots = slots_of(idxes, self.n_envs, self.n_size)
-        if errors.shape != slots.shape:
-            raise PriorityError("priorities", f"be {slots.size} numbers", f"{errors.size}")
-        known = envs * self.n_size + slots
-        if errors.dtype.kind not in "fiub" or not np.isfinite(errors).all():
-            bad = 0 if errors.dtype.kind not in "fiub" else int((~np.isfinite(errors)).argmax())
-            where = f"{errors[bad]} for step {known[bad]} (environment {envs[bad]}, slot {slots[bad]})"
-            raise PriorityError("priorities", "be finite numbers", where, "No priority was changed.")
+        known = np.asarray(idxes).ravel()
+        if errors.shape != known.shape:
+            raise PriorityError("priorities", f"be {known.size} numbers", f"{errors.size}")
         if self._drawn is not None and np.array_equal(known, self._drawn[0]):
             envs, serials = self._drawn[1:]
         else:
+            envs, slots = slots_of(idxes, self.n_envs, self.n_size)
             if (slots >= self.size).any():
                 raise OptionError("idxes", "name steps that are stored", int(known[slots >= self.size][0]))
             serials = self._slots.serials(slots)
+        if errors.dtype.kind not in "fiub" or not np.isfinite(errors).all():
+            bad = 0 if errors.dtype.kind not in "fiub" else int((~np.isfinite(errors)).argmax())
+            env, slot = divmod(int(known[bad]), self.n_size)
+            where = f"{errors[bad]} for step {known[bad]} (environment {env}, slot {slot})"
+            raise PriorityError("priorities", "be finite numbers", where, "No priority was changed.")
         self._slots.memory.reweigh({"lanes": envs, "serials": serials}, errors)
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:

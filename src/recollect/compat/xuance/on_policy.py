@@ -8,7 +8,7 @@ import numpy as np
 
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.paths import advantages
+from recollect.compat.xuance.paths import advantages, of_agents
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError, Problem, StepError
 from recollect.memory import Memory, targets
@@ -118,15 +118,8 @@ class DummyOnPolicyBuffer(StepBuffer):
             last = np.asarray(val.detach().cpu() if hasattr(val, "detach") else val, np.float32).reshape(-1)
             if last.size != 1:
                 raise OptionError("val", "be one number", list(last.shape), "Pass the environment's own value.")
-            returns, advantage = advantages(
-                self.rewards[i, path, None],
-                self.values[i, path, None],
-                last,
-                self.terminals[i, path, None],
-                use_gae=self.use_gae,
-                gamma=self.gamma,
-                lam=self.gae_lam,
-            )
+            along = of_agents(self.rewards[i, path], self.values[i, path], last, self.terminals[i, path], 1, None)
+            returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lam)
             self.returns[i, path], self.advantages[i, path] = returns[:, 0], advantage[:, 0]
         self._since[i] = self._slots.count
         self._cut_off[i] = False

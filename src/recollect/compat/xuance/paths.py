@@ -7,45 +7,59 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.xuance.slots import Array
+from recollect.errors import OptionError
 from recollect.memory import targets
 
-__all__ = ["advantages", "denormalized", "td_lambda_returns"]
+__all__ = ["advantages", "last_values", "of_agents", "td_lambda_returns"]
 
 
 def advantages(
-    rewards: Array, values: Array, last: Array, terminated: Array, *, use_gae: bool, gamma: float, lam: float
+    rewards: Array, values: Array, terminated: Array, *, use_gae: bool, gamma: float, lam: float
 ) -> tuple[Array, Array]:
     """Returns and advantages ``[T, N]``.
 
     Args:
-        values: Of what was seen before every step, ``[T, N]``.
-        last: Value of what was seen after the last step, ``[N]``.
+        values: Of what was seen before every step and after the last, ``[T + 1, N]``.
         use_gae: Whether to estimate by GAE; otherwise returns are discounted sums, and advantages what they are above
             the values.
     """
-    last = np.asarray(last, values.dtype).reshape(1, -1)
     if use_gae:
-        advantage, returns = targets.gae(
-            rewards, np.concatenate([values, last]), terminated=terminated, gamma=gamma, lam=lam
-        )
+        advantage, returns = targets.gae(rewards, values, terminated=terminated, gamma=gamma, lam=lam)
         return returns, advantage
-    after = np.zeros_like(rewards)
-    after[-1:] = last
-    returns = targets.discounted_returns(rewards, after, terminated=terminated, gamma=gamma)
-    return returns, returns - values
+    returns = targets.discounted_returns(rewards, values[1:], terminated=terminated, gamma=gamma)
+    return returns, returns - values[:-1]
 
 
-def td_lambda_returns(
-    rewards: Array, values: Array, last: Array, terminated: Array, *, gamma: float, lam: float
-) -> Array:
+def td_lambda_returns(rewards: Array, values: Array, terminated: Array, *, gamma: float, lam: float) -> Array:
     """TD(lambda) returns ``[T, N]``, with arguments as of ``advantages``."""
-    after = np.concatenate([values[1:], np.asarray(last, values.dtype).reshape(1, -1)])
-    return targets.td_lambda(rewards, after, terminated=terminated, gamma=gamma, lam=lam)
+    return targets.td_lambda(rewards, values[1:], terminated=terminated, gamma=gamma, lam=lam)
 
 
-def denormalized(values: Array, normalizer: Any) -> Array:
-    """Values as they were before a normaliser, if there is one."""
-    if normalizer is None:
-        return values
-    real = normalizer.denormalize(values)
-    return np.asarray(real.detach().cpu() if hasattr(real, "detach") else real, values.dtype).reshape(values.shape)
+def last_values(name: str, value: Any, n_agents: int) -> Array:
+    """Values of what was seen last, given as one for each agent or one for all."""
+    last = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, np.float32)
+    if last.size not in (1, n_agents):
+        raise OptionError(name, f"be one number or one for each of {n_agents} agents", list(last.shape))
+    return last.reshape(-1)
+
+
+def of_agents(
+    rewards: Array, values: Array, last: Array, terminated: Array, n_agents: int, normalizer: Any
+) -> tuple[Array, Array, Array]:
+    """Rewards, values ``[T + 1, agents]`` and terminals of a path ``[T, ...]``, as ``advantages`` takes them.
+
+    Args:
+        normalizer: What the values were normalised by, with a method ``denormalize``; or None.
+    """
+    steps = len(rewards)
+    real = np.empty((steps + 1, n_agents, 1), np.float32)
+    real[:-1, :, 0], real[-1, :, 0] = values.reshape(steps, n_agents), last
+    if normalizer is not None:
+        given = normalizer.denormalize(real)
+        real = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given, np.float32)
+
+    def spread(array: Array) -> Array:
+        flat = array.reshape(steps, -1)
+        return flat if flat.shape[1] == n_agents else np.broadcast_to(flat, (steps, n_agents))
+
+    return spread(rewards), real.reshape(steps + 1, n_agents), spread(terminated)
