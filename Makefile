@@ -77,6 +77,7 @@ bench: $(BENCH_READY)
 	@echo "--- measuring (interleaved, medians)"
 	@$(BENCH_VENV)/bin/python bench/memory/run.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/lasting/run.py --report docs/bench $(if $(QUICK),--quick)
+	@$(BENCH_VENV)/bin/python bench/compat.py --report docs/bench $(if $(QUICK),--quick)
 
 bench-quick:
 	@$(MAKE) bench QUICK=1
