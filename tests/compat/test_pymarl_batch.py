@@ -284,6 +284,14 @@ def test_max_t_filled_and_device_and_reprs_and_pickling() -> None:
     batch.update({"actions": np.zeros((3, 2, 1))}, ts=0)
 
 
+def test_a_tensor_put_in_the_place_of_another_is_the_one_written_to() -> None:
+    batch = new_batch(1)
+    batch.update({"reward": [[1.0]]}, ts=0)
+    batch.data.transition_data["reward"] = th.zeros(1, 6, 1)
+    batch.update({"reward": [[2.0]]}, ts=1)
+    assert batch["reward"][0, :, 0].tolist() == [0, 2, 0, 0, 0, 0]
+
+
 def test_tensors_that_arrays_cannot_share_work_too() -> None:
     scheme = SCHEME | {"value": {"vshape": (1,), "dtype": th.bfloat16}}
     batch = EpisodeBatch(scheme, GROUPS, 2, 3, preprocess=PREPROCESS)

@@ -102,6 +102,8 @@ class Machine(RuleBasedStateMachine):
     def counts(self) -> None:
         assert self.buffer.episodes_in_buffer == self.plain.there
         assert self.buffer.buffer_index == self.plain.index
+        ring = self.buffer._rows.ring
+        assert len(ring.memory) == ring.lengths[: ring.size].sum()  # no row of an episode that is gone
         for n in range(self.plain.size + 2):
             assert self.buffer.can_sample(n) == (n <= self.plain.there)
 

@@ -268,6 +268,15 @@ def test_on_policy_episodes_as_an_agent_drives_them(cls: Any, use_gae: bool, sta
         assert (buffer.ptr, buffer.size, buffer.full) == (0, 0, False)
 
 
+def test_episodes_that_are_not_cleared_go_round() -> None:
+    buffer = make(xm.MARL_OnPolicyBuffer_RNN, 2, 5)
+    stored = episodes_world(buffer, World(2), 4)  # eight into five
+    assert (buffer.ptr, buffer.size) == (3, 5)
+    samples = buffer.sample([0, 1, 2, 3, 4])
+    for k, number in enumerate([5, 6, 7, 3, 4]):
+        check_episode(samples, k, stored[number])
+
+
 def test_off_policy_episodes_as_an_agent_drives_them() -> None:
     n_envs, size = 2, 5
     buffer = xm.MARL_OffPolicyBuffer_RNN(
@@ -497,19 +506,19 @@ def test_off_policy_episodes_are_full_when_they_are_and_have_no_store() -> None:
 def test_rows_past_filled_are_zero() -> None:
     buffer = xm.MARL_OffPolicyBuffer_RNN(A, STATE, OBS, ACT, (1,), (A,), 1, 1, 1, max_episode_length=7, dim_act=DIM)
     world = World(1)
-    for length in (7, 2):
+    for length, told in ((7, 7), (2, 2), (3, 6)):  # told of the end at once, or late
         data = [rnn_step(world) for _ in range(8)]
         for t in range(7):  # the environment steps on after its end
             buffer.store_transitions(t, *data[t])
-            if t + 1 == length:
+            if t + 1 == told:
                 filled = np.arange(7)[None, :, None] < length
                 buffer.finish_path(0, length, data[7][0], data[7][2], data[7][5], filled)
         buffer.store_episodes()
-    for key, array in buffer.data.items():
-        rows = array[0].swapaxes(0, 1) if key not in ("terminals", "filled", "state") else array[0]
-        rest = rows[2 + (key in ("obs", "state", "avail_actions")) :]
-        assert rest.all() if key == "avail_actions" else not rest.any(), key
-    assert buffer.data["obs"][0, :, 2].any()
+        for key, array in buffer.data.items():
+            rows = array[0].swapaxes(0, 1) if key not in ("terminals", "filled", "state") else array[0]
+            rest = rows[length + (key in ("obs", "state", "avail_actions")) :]
+            assert rest.all() if key == "avail_actions" else not rest.any(), key
+        np.testing.assert_array_equal(buffer.data["obs"][0, :, length], data[7][0][0])
 
 
 def test_missing_names_are_all_listed_and_nothing_is_written() -> None:

@@ -354,13 +354,14 @@ def test_per_takes_negative_errors_and_names_the_row_of_bad_ones() -> None:
 
 
 def test_per_passes_over_steps_that_were_overwritten_since() -> None:
-    buffer = per(1, 4, 4)
+    buffer = per(1, 4, 64)
     steps = buffer.sample(1.0)[6]
     obs = np.zeros((1, 3), np.float32)
-    for _ in range(4):
-        buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)
-    buffer.update_priorities(steps, np.full(steps.shape, 1e9))
-    assert buffer.sample(1.0)[5].min() == 1.0
+    buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)  # in place of step 0
+    buffer.update_priorities(steps, np.full(steps.shape, 50.0))
+    assert buffer._slots.memory.priorities[0].tolist() == [1.0, *[pytest.approx(50.0)] * 3]
+    buffer.update_priorities([0], [7.0])  # by hand, it means what is there now
+    assert buffer._slots.memory.priorities[0, 0] == pytest.approx(7.0)
 
 
 def test_per_sample_proportional_keeps_to_its_environment() -> None:
@@ -666,3 +667,28 @@ def test_what_is_sampled_too_early_or_from_nowhere() -> None:
     episode.put([np.zeros(3), 0, 0.0, True])
     with pytest.raises(rc.errors.StepError, match=r"^episode must have one observation more than actions, got 1 and 1"):
         recurrent.store(episode)
+
+
+def test_rollouts_that_are_not_cleared_go_round() -> None:
+    buffer = on_policy(n_size=4, gamma=1.0, gae_lam=1.0, use_advnorm=False)
+    for reward in range(6):
+        store_on(buffer, reward)
+    buffer.finish_path(10.0, 0)  # of the four steps that are left
+    assert buffer.rewards.tolist() == [[4, 5, 2, 3]]
+    assert buffer.returns.tolist() == [[19, 15, 24, 22]]
+    assert buffer.start_ids.tolist() == [2]
+    store_on(buffer, 6.0)
+    buffer.finish_path(0.0, 0)
+    assert buffer.returns.tolist() == [[19, 15, 6, 22]]
+    _, _, returns, _, advantages, _ = buffer.sample(np.array([3, 2, 1, 0]))
+    assert returns.tolist() == advantages.tolist() == [22, 6, 15, 19]
+
+
+def test_objects_stay_with_their_steps() -> None:
+    buffer = xm.DummyOffPolicyBuffer(BOX, ACT, {"dist": None}, 1, 3, 20)
+    obs = np.zeros((1, 3), np.float32)
+    for t in range(5):
+        buffer.store(obs, np.zeros(1, int), np.full(1, t, np.float32), np.zeros(1, bool), obs, {"dist": [("a", t)]})
+    samples = buffer.sample()
+    assert [pair[1] for pair in samples.auxiliary_infos["dist"]] == samples[2].tolist()
+    assert set(samples[2].tolist()) == {2, 3, 4}
