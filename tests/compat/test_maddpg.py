@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import threading
 from types import SimpleNamespace
@@ -94,16 +95,26 @@ def test_threads_never_tear_a_row() -> None:
 def test_buffer_keeps_dones_and_refuses_what_does_not_fit() -> None:
     buffer = Buffer(ARGS, dones=True, dtype="float64")
     for number in range(6):
-        buffer.store_episode(*joint_step(number), done=number % 2 == 1)
+        done = [number % 2 == 1] * 3 if number < 4 else number % 2 == 1
+        buffer.store_episode(*joint_step(number), done=np.array(done) if number < 2 else done)
     batch = buffer.sample(50)
-    assert (batch["done"] == (batch["r_0"] % 2 == 1)).all()
+    assert batch["done"].shape == (50, 3)
+    assert (batch["done"] == (batch["r_0"] % 2 == 1)[:, None]).all()
+    buffer.store_episode(*joint_step(7), done=[False, True, False])
+    assert buffer.buffer["done"][6].tolist() == [False, True, False]
+    again = pickle.loads(pickle.dumps(buffer))
+    assert (again.sample(5)["r_0"] == buffer.sample(5)["r_0"]).all()
+    again.buffer["r_0"][:] = 0
+    assert buffer.buffer["r_0"].any()
+    with pytest.raises(rc.errors.StepError, match=r"^done must be flags of shape \[3\], got bool\[2\]"):
+        buffer.store_episode(*joint_step(8), done=[False, True])
     assert batch["o_0"].dtype == np.float64
     o, u, r, o_next = joint_step(9)
     with pytest.raises(rc.errors.StepError, match=r"^o_1 must have shape \[2\], got \[4\]"):
         buffer.store_episode([o[0], o[0], o[2]], u, r, o_next)
     with pytest.raises(rc.errors.StepError, match=r"^u must hold one value for each of 3 agents, got 2"):
         buffer.store_episode(o, u[:2], r, o_next)
-    assert buffer.current_size == 6
+    assert buffer.current_size == 7
     with pytest.raises(rc.errors.OptionError, match=r"^args.obs_shape must have 3 entries, got 1"):
         Buffer(SimpleNamespace(buffer_size=8, n_agents=3, obs_shape=[4], action_shape=[1, 2, 5]))
 
@@ -124,6 +135,9 @@ def test_packed_rows() -> None:
         assert (bs_ == -br + 0.5).all()
     with pytest.raises(rc.errors.StepError, match=r"^s must have shape \[3\], got \[2\]"):
         packed.store_transition(np.zeros(2), a, 0.0, s)
+    for wrong in (None, "much", 1e300):
+        with pytest.raises(rc.errors.StepError, match=r"^r must "):
+            packed.store_transition(s, a, wrong, s)
     assert packed.pointer == 15
 
 
@@ -151,6 +165,23 @@ def test_pushed_transitions() -> None:
         buffer.push(np.zeros(3), 0, 0.0, np.zeros(2), False)
     with pytest.raises(rc.errors.StepError, match=r"^state must be numbers, got str"):
         ReplayBuffer(3).push("left", 0, 0.0, "right", False)
+    assert [each[2] for each in buffer.buffer] == [7.0, 7.5, 8.0, 8.5, 9.0, 9.5, 6.5]
+
+
+def test_a_first_push_that_is_refused_decides_nothing() -> None:
+    buffer = ReplayBuffer(4)
+    assert buffer.buffer == []
+    with pytest.raises(rc.errors.StepError, match=r"^state must fit float32"):
+        buffer.push([1e300, 0.0], 0, 0.0, [0.0, 0.0], False)
+    with pytest.raises(rc.errors.StepError, match=r"^next_state must have shape \[5\], got \[2\]"):
+        buffer.push(np.zeros(5), 0, 0.0, np.zeros(2), False)
+    buffer.push(np.zeros(3), [0, 1], [1.0, 2.0], np.zeros(3), [False, True])
+    assert buffer.sample(1)[4].tolist() == [[False, True]]
+    rollout = PolicyBuffer()
+    with pytest.raises(rc.errors.StepError, match=r"^done must be flags of shape \[\], got bool\[1\]"):
+        rollout.push(SimpleNamespace(s=np.zeros(2), a=0, r=0.0, done=[False]))
+    rollout.append(SimpleNamespace(s=np.zeros(3), a=0, r=0.0))
+    assert len(rollout) == 1
 
 
 def test_memos() -> None:
@@ -173,8 +204,9 @@ def test_memos() -> None:
         assert (done == r % 2).all()
     assert memory.all_s[229 % 100].tolist() == [229, -229]
     assert (memory.all_a.shape, memory.all_done.shape, memory.all_r.shape) == ((100,), (100,), (100,))
-    with pytest.raises(rc.errors.StepError, match=r"^a must be from 0 to 4, got 5"):
+    with pytest.raises(rc.errors.StepError, match=r"^a must be a whole number from 0 to 4, got 5"):
         memory.add_memo([0, 0], 5, 0, 0, [0, 0])
+    memory.add_memo([0, 0], np.array([4]), 0, 0, [0, 0])
 
 
 def test_rollouts_with_standardised_returns() -> None:

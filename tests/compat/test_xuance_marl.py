@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,8 @@ class Normalizer:
 class World:
     """Steps of many agents whose numbers say where they came from."""
 
-    def __init__(self, n_envs: int, seed: int = 0) -> None:
-        self.n_envs, self.random, self.t = n_envs, np.random.default_rng(seed), 0
+    def __init__(self, n_envs: int, seed: int = 0, *, limits: bool = True) -> None:
+        self.n_envs, self.random, self.t, self.limits = n_envs, np.random.default_rng(seed), 0, limits
 
     def step(self) -> dict[str, Any]:
         self.t += 1
@@ -44,7 +46,7 @@ class World:
             "values": self.random.normal(size=(*lead, 1)).astype(np.float32),
             "log_pi_old": self.random.normal(size=lead).astype(np.float32),
             "terminals": np.repeat(ended[:, None], A, axis=1) | (self.random.random(lead) < 0.05),
-            "truncations": self.random.random(self.n_envs) < 0.1,
+            "truncations": (self.random.random(self.n_envs) < 0.1) & self.limits,
             "agent_mask": self.random.random(lead) < 0.8,
             "state": self.random.normal(size=(self.n_envs, *STATE)).astype(np.float32),
             "state_next": self.random.normal(size=(self.n_envs, *STATE)).astype(np.float32),
@@ -302,7 +304,7 @@ def test_off_policy_episodes_as_an_agent_drives_them() -> None:
 
 
 def rollout(cls: Any = xm.MARL_OnPolicyBuffer, **options: Any) -> tuple[Any, World]:
-    return make(cls, **options), World(options.get("n_envs", 2))
+    return make(cls, **options), World(options.get("n_envs", 2), limits=False)
 
 
 def test_without_gae_many_agents_have_masked_returns_too() -> None:
@@ -631,7 +633,7 @@ def test_arrays_are_views() -> None:
 def test_what_finish_path_refuses() -> None:
     buffer, world = rollout()
     buffer.store(world.step())
-    with pytest.raises(rc.errors.OptionError, match=r"^i_env must be from 0 to 1, got 2"):
+    with pytest.raises(rc.errors.OptionError, match=r"^i_env must be a whole number from 0 to 1, got 2"):
         buffer.finish_path(np.zeros((A, 1)), 2)
     with pytest.raises(rc.errors.OptionError, match=r"^value must be one number or one for each of 3 agents, got"):
         buffer.finish_path(np.zeros(2), 0)
@@ -642,17 +644,31 @@ def test_what_finish_path_refuses() -> None:
         episodes.sample(np.arange(2))
     data = rnn_step(World(2))
     filled = np.zeros((2, 7, 1), bool)
-    with pytest.raises(rc.errors.OptionError, match=r"^next_t must be from 1 to 7, got 8"):
+    with pytest.raises(rc.errors.OptionError, match=r"^next_t must be a whole number from 1 to 7, got 8"):
         episodes.finish_path(0, 8, data[0], data[2], data[5], filled)
     with pytest.raises(rc.errors.OptionError, match=r"^terminal_data must be the next observations, states"):
         episodes.finish_path(0, 2, data[0])
-    with pytest.raises(rc.errors.StepError, match=r"^obs of environment 0 must have shape \[3, 4\], got \[4\]"):
-        episodes.finish_path(0, 2, data[0][:, 0], data[2], data[5], filled)
-    with pytest.raises(
-        rc.errors.StepError, match=r"^rewards must be numbers of shape \[2, 3, 1\], got float32\[2, 3\]"
-    ):
+    with pytest.raises(rc.errors.OptionError, match=r"^next_t must be at most the 0 steps of environment 0 that were"):
+        episodes.finish_path(0, 2, data[0], data[2], data[5], filled)
+    with pytest.raises(rc.errors.StepError, match=r"^rewards must have shape \[2, 3, 1\], got \[2, 3\]"):
         episodes.store_transitions(0, *data[:3], data[3][..., 0], *data[4:])
     assert not episodes.episode_data["obs"].any()
+    for t in range(2):
+        episodes.store_transitions(t, *data)
+    with pytest.raises(rc.errors.StepError, match=r"^obs of environment 0 must have shape \[3, 4\], got \[4\]"):
+        episodes.finish_path(0, 2, data[0][:, 0], data[2], data[5], filled)
+    with pytest.raises(rc.errors.StepError, match=r"^state of environment 0 must be given, got nothing"):
+        episodes.finish_path(0, 2, data[0], None, data[5], filled)
+    with pytest.raises(rc.errors.StepError) as caught:
+        episodes.store_transitions(2, data[0], {}, *data[2:])
+    assert [problem.name for problem in caught.value.problems] == ["actions_n", "values"]
+    full = make(xm.MARL_OnPolicyBuffer, 1, 8)
+    for _ in range(8):
+        full.store(World(1, limits=False).step())
+    with pytest.raises(rc.errors.OptionError, match=r"^indexes must be whole numbers from 0 to 7, got"):
+        full.sample(np.zeros(0, int))
+    with pytest.raises(rc.errors.OptionError, match=r"^done_space must hold one flag, or one for each of 3 agents"):
+        xm.MARL_OnPolicyBuffer(A, None, OBS, ACT, (A, 1), (2,), 1, 4, True, True, 0.9, 0.9)
     with pytest.raises(rc.errors.OptionError, match=r"^dim_act must be given as a keyword argument, got nothing"):
         xm.MARL_OffPolicyBuffer_RNN(A, STATE, OBS, ACT, (1,), (A,), 2, 4, 2, max_episode_length=7)
     with pytest.raises(rc.errors.OptionError, match=r"^rew_space must hold one number, or one for each of 3 agents"):
@@ -668,3 +684,113 @@ def test_one_reward_for_all_agents() -> None:
     buffer.finish_path(0.0, 0)
     assert buffer.data["returns"][0, :, :, 0].tolist() == [[1.5, 1.5], [1.0, 1.0]]
     assert buffer.data["advantages"][0, :, :, 0].tolist() == [[1.5, 0.5], [1.0, 0.0]]
+
+
+def test_returns_do_not_run_over_time_limits() -> None:
+    buffer, world = rollout(n_envs=1, size=4)
+    for shape in ((1,), (1, A)):
+        buffer.clear()
+        buffer.store(world.step() | {"truncations": np.ones(shape, bool)})
+        with pytest.raises(rc.errors.StepError, match=r"^finish_path must be called for environment 0 after its trunc"):
+            buffer.store(world.step())
+        assert buffer.size == 1
+        buffer.finish_path(0.0, 0)
+        buffer.store(world.step())
+
+
+def test_algorithms_without_log_probabilities_may_leave_them_out() -> None:
+    for cls in (xm.MARL_OnPolicyBuffer, xm.COMA_Buffer):
+        buffer, world = rollout(cls)
+        for absent in ({"log_pi_old": None}, {}):
+            step = {key: value for key, value in world.step().items() if key != "log_pi_old"}
+            buffer.store(step | absent)
+        assert buffer.size == 2
+    for cls in (xm.MARL_OnPolicyBuffer_RNN, xm.COMA_Buffer_RNN):
+        buffer, world = make(cls, 2, 4), World(2)
+        obs, actions, *rest = rnn_step(world)
+        onehot = np.zeros((2, A, DIM))
+        buffer.store_transitions(0, obs, actions | {"log_pi": None, "act_n_onehot": onehot}, *rest)
+        assert not buffer.episode_data["log_pi_old"].any()
+
+
+def test_episodes_refuse_what_would_be_lost() -> None:
+    image = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
+    buffer = xm.MARL_OffPolicyBuffer_RNN(1, None, image, (), (1,), (1,), 1, 2, 1, max_episode_length=3, dim_act=2)
+    good = [np.ones((1, 1, 2), int), {"actions_n": np.ones((1, 1))}, None, np.zeros((1, 1, 1)), np.zeros((1, 1), bool)]
+    good.append(np.ones((1, 1, 2)))
+    buffer.store_transitions(0, *good)
+    for place, wrong, message in (
+        (0, np.full((1, 1, 2), 0.9), r"^obs must be whole numbers \(uint8\), got float64"),
+        (3, np.full((1, 1, 1), 1e300), r"^rewards must fit float32, got 1e\+300"),
+        (4, np.full((1, 1), 0.3), r"^terminals must be 0 or 1, got 0.3"),
+        (5, np.full((1, 1, 2), 0.5), r"^avail_actions must be 0 or 1, got 0.5"),
+    ):
+        with pytest.raises(rc.errors.StepError, match=message):
+            buffer.store_transitions(1, *good[:place], wrong, *good[place + 1 :])
+    filled = np.arange(3)[None, :, None] < 1
+    with pytest.raises(rc.errors.StepError, match=r"^obs of environment 0 must fit uint8"):
+        buffer.finish_path(0, 1, np.full((1, 1, 2), 300), None, good[5], filled)
+    with pytest.raises(rc.errors.StepError, match=r"^filled of environment 0 must be 0 or 1, got 7"):
+        buffer.finish_path(0, 1, good[0], None, good[5], filled * 7)
+    buffer.store_episodes()
+    assert buffer.size == 0
+    buffer.finish_path(0, 1, good[0], None, good[5], filled.astype(float))
+    buffer.store_episodes()
+    assert buffer.size == 1
+
+
+def test_a_normaliser_that_fails_leaves_the_episode_going() -> None:
+    class Broken:
+        def denormalize(self, values: Any) -> Any:
+            raise RuntimeError("broken")
+
+    buffer, world = rnn(n_envs=2), World(2)
+    data = rnn_step(world)
+    buffer.store_transitions(0, *data)
+    filled = np.arange(7)[None, :, None].repeat(2, axis=0) < 1
+    with pytest.raises(RuntimeError, match="broken"):
+        buffer.finish_path(0, 1, data[0], data[2], data[5], filled, value_normalizer=Broken())
+    buffer.store_episodes()
+    assert buffer.size == 0
+
+
+def test_batches_of_episodes_lie_as_torch_wants_them() -> None:
+    buffer = rnn(n_envs=2)
+    episodes_world(buffer, World(2), 2)
+    assert all(array.flags.c_contiguous for array in buffer.sample(np.arange(4)).values())
+
+
+def test_clear_forgets_what_waits() -> None:
+    buffer = mean_field(6)
+    buffer.store(mean_step(1.0))
+    buffer.clear()
+    buffer.store(mean_step(2.0))
+    assert buffer.data["act_mean_next"].ravel().tolist() == [2.0, 0, 0, 0, 0, 0]
+
+
+def test_a_single_agent_with_a_plain_reward() -> None:
+    buffer = xm.MARL_OnPolicyBuffer(1, None, (4,), (), (), (), 2, 4, True, True, 0.99, 0.95)
+    for _ in range(2):
+        step = {"obs": np.zeros((2, 1, 4)), "actions": np.zeros((2, 1)), "rewards": np.ones(2)}
+        buffer.store(step | {"values": np.zeros((2, 1, 1)), "terminals": np.zeros(2, bool)})
+    for env in range(2):
+        buffer.finish_path(0.0, env)
+    assert buffer.sample(np.arange(4))["advantages"].shape == (4,)
+
+
+def test_buffers_can_be_copied() -> None:
+    buffer, world = rollout(size=8)
+    buffer.store(world.step())
+    again = copy.deepcopy(buffer)
+    step = world.step()
+    for each in (buffer, again):
+        each.store(step)
+        for env in range(2):
+            each.finish_path(np.ones((A, 1)), env)
+    for key in buffer.keys:
+        np.testing.assert_array_equal(buffer.data[key], again.data[key])
+    again.data["rewards"][:] = 0
+    assert buffer.data["rewards"].any()
+    episodes = rnn(n_envs=2)
+    episodes_world(episodes, World(2), 2)
+    np.testing.assert_array_equal(episodes.data["obs"], pickle.loads(pickle.dumps(episodes)).data["obs"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -639,6 +641,8 @@ def test_functions_on_plain_arrays() -> None:
     pair = xm.create_memory(((1,), ()), 2, 3)
     xm.store_element((np.ones((2, 1)), np.zeros(2)), pair, 2)
     assert pair[0][:, 2].tolist() == [[1], [1]]
+    with pytest.raises(rc.errors.StepError, match=r"^data must be whole numbers \(uint8\), got float64"):
+        xm.store_element(np.full(2, 0.7), xm.create_memory((), 2, 3, np.uint8), 0)
     with pytest.raises(rc.errors.StepError, match="data/a must be in both data and memory"):
         xm.store_element({"b": ["x", "y"], "c": {"d": np.zeros(2)}}, memory, 0)
     with pytest.raises(rc.errors.OptionError, match=r"^shape must be a tuple"):
@@ -653,7 +657,7 @@ def test_what_is_sampled_too_early_or_from_nowhere() -> None:
         store_on(buffer)
     with pytest.raises(rc.errors.OptionError, match=r"^indexes must be whole numbers from 0 to 3, got"):
         buffer.sample(np.array([4]))
-    with pytest.raises(rc.errors.OptionError, match=r"^i must be from 0 to 0, got 1"):
+    with pytest.raises(rc.errors.OptionError, match=r"^i must be a whole number from 0 to 0, got 1"):
         buffer.finish_path(0.0, 1)
     store_on(buffer)
     with pytest.raises(rc.errors.OptionError, match=r"^val must be one number"):
@@ -692,3 +696,85 @@ def test_objects_stay_with_their_steps() -> None:
     samples = buffer.sample()
     assert [pair[1] for pair in samples.auxiliary_infos["dist"]] == samples[2].tolist()
     assert set(samples[2].tolist()) == {2, 3, 4}
+    buffer.store(obs, np.zeros(1, int), np.zeros(1, np.float32), np.zeros(1, bool), obs)
+    assert buffer.auxiliary_infos["dist"][0].tolist() == [("a", 3), ("a", 4), 0]
+    buffer.clear()
+    assert buffer.auxiliary_infos["dist"][0].tolist() == [0, 0, 0]
+
+
+def test_auxiliary_information_can_be_written_to() -> None:
+    buffer = xm.DummyOnPolicyBuffer(BOX, ACT, {"old_dist": None, "number": (2,)}, 2, 3)
+    row = np.zeros(2, np.float32)
+    for _ in range(3):
+        info = {"old_dist": ["a", "b"], "number": np.zeros((2, 2))}
+        buffer.store(np.zeros((2, 3)), np.zeros(2, int), row, row, np.zeros(2, bool), info)
+    buffer.auxiliary_infos["old_dist"] = np.array([["n"] * 3] * 2, object)
+    buffer.auxiliary_infos["number"] = np.arange(12).reshape(2, 3, 2)
+    aux = buffer.sample(np.arange(6))[5]
+    assert aux["old_dist"].tolist() == ["n"] * 6
+    assert aux["number"].ravel().tolist() == list(range(12))
+    with pytest.raises(rc.errors.OptionError, match=r"^number must have shape \[2, 3, 2\], got \[2\]"):
+        buffer.auxiliary_infos["number"] = np.zeros(2)
+    none = xm.DummyOnPolicyBuffer(BOX, ACT, {}, 2, 3)
+    none.store(np.zeros((2, 3)), np.zeros(2, int), row, row, np.zeros(2, bool), {})
+    assert none.auxiliary_infos == {}
+
+
+def test_recurrent_draws_begin_anywhere() -> None:
+    buffer = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 1, 4000, 9, 4, seed=0)
+    episode = xm.EpisodeBuffer()
+    episode.obs.append(np.zeros(3))
+    for t in range(9):
+        episode.put([np.full(3, t + 1), 0, float(t), False])
+    buffer.store(episode)
+    counts = np.bincount(buffer.sample()[2][:, 0].astype(int), minlength=6)
+    assert len(counts) == 6
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_priorities_of_a_cleared_buffer_go_nowhere() -> None:
+    buffer = per()
+    steps = buffer.sample(1.0)[6]
+    buffer.clear()
+    with pytest.raises(rc.errors.OptionError, match=r"^idxes must name steps that are stored, got"):
+        buffer.update_priorities(steps, np.ones(steps.shape))
+
+
+def test_saves_tidy_up_after_themselves_only(tmp_path: Path) -> None:
+    buffer = on_policy()
+    store_on(buffer)
+    mine = tmp_path / "rows-of-mine"
+    mine.mkdir()
+    (tmp_path / "buffer.json-rows-0123456789abcdef").write_text("a save that was cut off")
+    for _ in range(2):
+        buffer.save(tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[0] == "buffer.json"
+    assert len(names) == 3
+    assert mine.exists()
+
+
+def test_notes_that_were_changed_are_refused(tmp_path: Path) -> None:
+    buffer = on_policy()
+    store_on(buffer)
+    buffer.save(tmp_path)
+    note = (tmp_path / "buffer.json").read_text()
+    other = on_policy()
+    for damage in (note.replace("count", "mount"), note[:-9], "[]", "{}", '{"buffer": 3, "xxh64": "0"}'):
+        (tmp_path / "buffer.json").write_text(damage)
+        with pytest.raises(rc.errors.SnapshotError, match=r"buffer.json must be"):
+            other.load(tmp_path)
+        assert other.size == 0
+    one = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 2, 7, 2)
+    with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer made with \{'n_size': 7"):
+        xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 7, 2, 3, 2).load_state_dict(one.state_dict())
+
+
+def test_buffers_can_be_copied() -> None:
+    buffer = per(2, 4, 6)
+    buffer.sample(0.5)
+    for again in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(buffer))):
+        np.testing.assert_array_equal(again.observations, buffer.observations)
+    np.testing.assert_array_equal(again.sample(0.5)[2], buffer.sample(0.5)[2])
+    again.observations[:] = 9
+    assert (buffer.observations != 9).all()

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from recollect.errors import SnapshotError
 from recollect.memory import Batch, Memory, Window
 from recollect.schema import Schema
 
@@ -82,5 +83,8 @@ class EpisodeRing:
 
     def adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         """Take over a memory and its notes."""
+        there = memory.episodes
+        if len(there.start) != min(notes["put"], self.count) or len(notes["starts"]) != self.count:
+            raise SnapshotError("buffer.json", f"know the {len(there.start)} episodes that were saved", notes["put"])
         self.memory, self.put, self._head = memory, int(notes["put"]), int(notes["head"])
         self.starts, self.lengths = np.array(notes["starts"], np.int64), np.array(notes["lengths"], np.int64)

@@ -1,29 +1,41 @@
-"""Saving and loading of drop-in buffers: the memory's snapshot, and a note beside it."""
+"""Saving, loading and copying of drop-in buffers: the memory's snapshot, and a note beside it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory import Memory
+from recollect.memory.snapshot.manifest import digest
 
 __all__ = ["Lasting"]
 
 _NOTE = "buffer.json"
+_ROWS = re.compile(r"rows-[0-9a-f]{16}")
+_WAITING = re.compile(rf"{re.escape(_NOTE)}-{_ROWS.pattern}")
 
 
 class Lasting(ABC):
-    """A buffer that can be saved and loaded, to a folder or as a dict of arrays."""
+    """A buffer that can be saved and loaded, to a folder or as a dict of arrays, and copied."""
+
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Remember how the buffer was made, for copies of it."""
+        made = super().__new__(cls)
+        made._made_with = (args, kwargs)
+        return made
 
     @abstractmethod
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
@@ -37,6 +49,10 @@ class Lasting(ABC):
         """A memory made as the saved one must have been."""
         return self._parts()[0]
 
+    def _facts(self) -> dict[str, Any]:
+        """What else must be the same of a buffer that is loaded, in JSON."""
+        return {}
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save everything to a folder, in place of what was saved there before, which stays until all is written."""
         folder = Path(folder)
@@ -44,17 +60,19 @@ class Lasting(ABC):
         memory, notes = self._parts()
         rows = f"rows-{secrets.token_hex(8)}"
         memory.save(folder / rows)
-        text = json.dumps({"kind": type(self).__name__, "rows": rows, "notes": notes}).encode()
+        inside = json.dumps({"kind": type(self).__name__, "rows": rows, "facts": self._facts(), "notes": notes})
         waiting = folder / f"{_NOTE}-{rows}"
-        with open(waiting, "wb") as file:
-            file.write(text)
+        with open(waiting, "w") as file:
+            json.dump({"buffer": inside, "xxh64": digest(inside.encode())}, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(waiting, folder / _NOTE)
         _sync_folder(folder)
-        for old in folder.glob("rows-*"):
-            if old.name != rows:
+        for old in folder.iterdir():
+            if _ROWS.fullmatch(old.name) and old.name != rows:
                 shutil.rmtree(old, ignore_errors=True)
+            elif _WAITING.fullmatch(old.name):
+                old.unlink(missing_ok=True)
 
     def load(self, folder: str | os.PathLike[str]) -> None:
         """Become what was saved to a folder by a buffer that was made with the same arguments.
@@ -64,24 +82,18 @@ class Lasting(ABC):
             OptionError: If it is of another buffer. Nothing is changed then.
         """
         folder = Path(folder)
-        try:
-            note = json.loads((folder / _NOTE).read_bytes())
-            kind, rows, notes = note["kind"], note["rows"], note["notes"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            rule = "be a buffer's note in JSON"
-            raise SnapshotError(str(folder / _NOTE), rule, error, "Choose a folder that save wrote.") from None
-        if kind != type(self).__name__:
-            raise OptionError("folder", f"hold a {type(self).__name__}", kind, "Make a buffer of that kind.")
-        loaded, mine = Memory.load(folder / rows), self._mold(notes)
+        note = _read_note(folder / _NOTE)
+        if note["kind"] != type(self).__name__:
+            raise OptionError("folder", f"hold a {type(self).__name__}", note["kind"], "Make a buffer of that kind.")
+        remedy = "Make the buffer with the arguments of the saved one."
+        if note["facts"] != self._facts():
+            raise OptionError("folder", f"hold a buffer made with {self._facts()}", note["facts"], remedy)
+        loaded, mine = Memory.load(folder / note["rows"]), self._mold(note["notes"])
         for name in ("schema", "capacity", "lanes", "sampler", "window"):
-            if getattr(loaded, name) != getattr(mine, name):
-                raise OptionError(
-                    "folder",
-                    f"hold a buffer whose {name} is {getattr(mine, name)}",
-                    getattr(loaded, name),
-                    "Make the buffer with the arguments of the saved one.",
-                )
-        self._adopt(loaded, notes)
+            theirs, ours = getattr(loaded, name), getattr(mine, name)
+            if theirs != ours:
+                raise OptionError("folder", f"hold a buffer whose {name} is {ours}", theirs, remedy)
+        self._adopt(loaded, note["notes"])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything as a dict of byte arrays by file name; ``torch.save`` and pickle take it."""
@@ -103,6 +115,30 @@ class Lasting(ABC):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(np.asarray(content, np.uint8).tobytes())
             self.load(folder)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles: made alike, then loaded."""
+        return _copied, (type(self), *self._made_with, self.state_dict())
+
+
+def _copied(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any], state: dict[str, Any]) -> Any:
+    buffer = kind(*args, **kwargs)
+    buffer.load_state_dict(state)
+    return buffer
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    try:
+        whole = json.loads(path.read_bytes())
+        inside = whole["buffer"]
+        right = whole["xxh64"] == digest(inside.encode())
+        note: dict[str, Any] = json.loads(inside)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        remedy = "Choose a folder that save wrote."
+        raise SnapshotError(str(path), "be a buffer's note in JSON", error, remedy) from None
+    if not right:
+        raise SnapshotError(str(path), "be what was saved", "another checksum", "Use an older copy of it.")
+    return note
 
 
 def _sync_folder(folder: Path) -> None:

@@ -17,6 +17,8 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from recollect.compat.checks import at_least, flags_of, plain, stored
+from recollect.compat.lasting import Lasting
 from recollect.errors import MissingExtra, NotEnoughRows, OptionError, Problem, StepError
 from recollect.memory import Memory, Uniform, targets
 from recollect.schema import Field, Schema
@@ -31,12 +33,12 @@ def _plain(shape: Any = (), dtype: Any = "float32") -> Field:
 
 
 @final
-class Buffer:
+class Buffer(Lasting):
     """Steps of agents with different shapes, first in, first out; threads may store and sample at once.
 
     Args:
         args: Has ``buffer_size``, ``n_agents``, ``obs_shape`` and ``action_shape``, one whole number an agent.
-        dones: Keep whether a step was an agent's last as well, as ``done``.
+        dones: Keep whether a step was an agent's last as well, as ``done`` ``[agents]``.
         dtype: Of observations, actions and rewards.
     """
 
@@ -50,22 +52,30 @@ class Buffer:
             fields[f"o_{i}"] = fields[f"o_next_{i}"] = _plain((args.obs_shape[i],), dtype)
             fields[f"u_{i}"], fields[f"r_{i}"] = _plain((args.action_shape[i],), dtype), _plain((), dtype)
         if dones:
-            fields["done"] = _plain((), "bool")
+            fields["done"] = _plain((args.n_agents,), "bool")
         self._dones = dones
-        self._memory = Memory(Schema(reward=None, **fields), args.buffer_size, seed=seed)
-        self.buffer = {name: self._memory.slots(name) for name in fields}
+        self._adopt(Memory(Schema(reward=None, **fields), at_least("buffer_size", self.size, 2), seed=seed), {})
+
+    def _parts(self) -> tuple[Memory, dict[str, Any]]:
+        return self._memory, {}
+
+    def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:  # noqa: ARG002
+        self._memory = memory
+        self.buffer = {name: memory.slots(name) for name in memory}
 
     @property
     def current_size(self) -> int:
         """Steps stored."""
         return len(self._memory)
 
-    def store_episode(self, o: Any, u: Any, r: Any, o_next: Any, done: bool = False) -> None:
+    def store_episode(self, o: Any, u: Any, r: Any, o_next: Any, done: Any = False) -> None:
         """Store one step of all agents, whole or not at all: a list of arrays ``[agents][...]`` each.
 
         Args:
-            done: Whether it ended the episode, other than by a time limit; kept if the buffer keeps ``dones``.
+            done: Whether it ended the episode, other than by a time limit, for all agents or for each; kept if the
+                buffer keeps ``dones``.
         """
+        ended = flags_of("done", done, (self.args.n_agents,) if np.ndim(done) else ())
         step: dict[str, Any] = {}
         for name, values in (("o", o), ("u", u), ("r", r), ("o_next", o_next)):
             if len(values) < self.args.n_agents:
@@ -74,8 +84,8 @@ class Buffer:
             for i in range(self.args.n_agents):
                 step[f"{name}_{i}"] = values[i]
         if self._dones:
-            step["done"] = bool(done)
-        self._memory.append(**step, terminated=bool(done), truncated=False)
+            step["done"] = np.broadcast_to(ended, self.args.n_agents)
+        self._memory.append(**step, terminated=bool(ended.all()), truncated=False)
 
     def sample(self, batch_size: int) -> dict[str, Array]:
         """Steps by name, ``[batch_size, ...]``."""
@@ -88,7 +98,7 @@ class PackedMemory:
     """Steps as rows ``[s, a, r, s_]`` of one matrix."""
 
     def __init__(self, s_dim: int, a_dim: int, capacity: int, *, seed: int | None = None) -> None:
-        self.s_dim, self.a_dim, self.capacity = s_dim, a_dim, capacity
+        self.s_dim, self.a_dim, self.capacity = s_dim, a_dim, at_least("capacity", capacity, 2)
         self.pointer = 0
         self._memory = Memory(Schema(reward=None, row=_plain((2 * s_dim + a_dim + 1,))), capacity, seed=seed)
 
@@ -99,16 +109,14 @@ class PackedMemory:
 
     def store_transition(self, s: Any, a: Any, r: float, s_: Any) -> None:
         """Store a step; once all rows are used, the oldest makes room."""
-        parts = {"s": (s, self.s_dim), "a": (a, self.a_dim), "r": (r, 1), "s_": (s_, self.s_dim)}
-        row = {name: np.atleast_1d(np.asarray(value, np.float32)) for name, (value, _) in parts.items()}
-        wrong = [
-            Problem(name, f"have shape [{parts[name][1]}]", str(list(value.shape)))
-            for name, value in row.items()
-            if value.shape != (parts[name][1],)
-        ]
-        if wrong:
-            raise StepError(tuple(wrong))
-        self._memory.append(row=np.concatenate(list(row.values())), terminated=False, truncated=False)
+        parts = (("s", s, (self.s_dim,)), ("a", a, (self.a_dim,)), ("r", r, ()), ("s_", s_, (self.s_dim,)))
+        problems: list[Problem] = []
+        row = [stored(name, value, shape, "float32", problems) for name, value, shape in parts]
+        if problems:
+            raise StepError(tuple(problems))
+        self._memory.append(
+            row=np.concatenate([np.ravel(part) for part in row if part is not None]), terminated=False, truncated=False
+        )
         self.pointer += 1
 
     def sample(self, batch_size: int) -> tuple[Array, Array, Array, Array]:
@@ -126,18 +134,20 @@ class ReplayBuffer:
     _NAMES = ("state", "action", "reward", "next_state", "done")
 
     def __init__(self, capacity: int, *, seed: int | None = None) -> None:
-        self.capacity, self.position = capacity, 0
+        self.capacity, self.position = at_least("capacity", capacity, 2), 0
         self._seed = seed
         self._memory: Memory | None = None
 
     def push(self, state: Any, action: Any, reward: Any, next_state: Any, done: Any) -> None:
         """Store a transition; once there are ``capacity``, the oldest makes room."""
-        step = dict(zip(self._NAMES, (state, action, reward, next_state, bool(done)), strict=True))
-        if self._memory is None:
-            fields = {name: _like(name, value) for name, value in step.items()}
-            sampler = Uniform(replace=False)
-            self._memory = Memory(Schema(**fields), self.capacity, sampler=sampler, seed=self._seed)
-        self._memory.append(**step, terminated=bool(done), truncated=False)
+        ended = flags_of("done", done, np.shape(done))
+        step = dict(zip(self._NAMES, (state, action, reward, next_state, ended), strict=True))
+        memory = self._memory
+        if memory is None:
+            fields = {name: _like(name, step["state" if name == "next_state" else name]) for name in step}
+            memory = Memory(Schema(**fields), self.capacity, sampler=Uniform(replace=False), seed=self._seed)
+        memory.append(**step, terminated=bool(ended.all()), truncated=False)
+        self._memory = memory
         self.position = (self.position + 1) % self.capacity
 
     def sample(self, batch_size: int) -> tuple[Array, ...]:
@@ -146,6 +156,13 @@ class ReplayBuffer:
             raise NotEnoughRows("buffer", f"hold {batch_size} transitions", "none")
         batch = self._memory.sample(batch_size)
         return tuple(batch[name] for name in self._NAMES)
+
+    @property
+    def buffer(self) -> list[tuple[Any, ...]]:
+        """The transitions by their places; copies."""
+        if self._memory is None:
+            return []
+        return list(zip(*(self._memory[name].copy() for name in self._NAMES), strict=True))
 
     def __len__(self) -> int:
         return 0 if self._memory is None else len(self._memory)
@@ -179,9 +196,12 @@ class ReplayMemory:
 
     def add_memo(self, s: Any, a: Any, r: Any, done: Any, s_: Any) -> None:
         """Store a step; once all places are used, the oldest makes room."""
-        if not 0 <= int(a) < self.n_a:
-            raise StepError((Problem("a", f"be from 0 to {self.n_a - 1}", str(a)),))
-        self._memory.append(s=s, a=a, r=r, done=bool(done), s_=s_, terminated=bool(done), truncated=False)
+        action = np.asarray(plain(a))
+        if action.dtype.kind not in "iu" or action.size != 1 or not 0 <= action.reshape(()) < self.n_a:
+            raise StepError((Problem("a", f"be a whole number from 0 to {self.n_a - 1}", repr(a)),))
+        ended = flags_of("done", done, ())
+        step = {"s": s, "a": action.reshape(()), "r": r, "done": ended, "s_": s_}
+        self._memory.append(**step, terminated=bool(ended), truncated=False)
         self.t = (self.t + 1) % self.MEMORY_SIZE
 
     def sample(self) -> tuple[Any, ...]:
@@ -213,13 +233,17 @@ class PolicyBuffer:
     def push(self, experience: Any) -> None:
         """Add a step: an object with ``s``, ``a`` and ``r``, and ``done`` where an episode ended."""
         step = {"s": experience.s, "a": experience.a, "r": experience.r}
-        done = bool(getattr(experience, "done", False))
-        if self._memory is None:
+        done = bool(flags_of("done", getattr(experience, "done", False), ()))
+        memory = self._memory
+        if memory is None:
             fields = {name: _like(name, value) for name, value in step.items()}
-            self._memory = Memory(Schema(reward=None, **fields), 1024)
-        elif self._memory.full:
-            self._memory = _twice_as_large(self._memory)
-        self._memory.append(**step, terminated=done, truncated=False)
+            memory = Memory(Schema(reward=None, **fields), 1024)
+        elif memory.full:
+            memory = _twice_as_large(memory)
+        memory.append(**step, terminated=done, truncated=False)
+        self._memory = memory
+
+    append = push
 
     def sample(self, gamma: float) -> Iterator[tuple[Any, ...]]:
         """Advantages, states and actions of all steps, in order: a tuple of each.

@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import Problem, StepError
 from recollect.schema import Column, Schema
 
-__all__ = ["exact", "flatten"]
+__all__ = ["exact", "flatten", "value_of"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -69,7 +69,7 @@ def exact(schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: 
     flags = [Column(key, (), np.dtype(bool), "plain") for key in _FLAGS]
     for column in (*flags, *schema):
         if column.key in flat:
-            value = _value(column.key, flat[column.key], column, lead, problems)
+            value = value_of(column.key, flat[column.key], column, lead, problems)
             if value is not None:
                 arrays[column.key] = value
     if all(key in arrays for key in _FLAGS):
@@ -116,9 +116,10 @@ def _array(value: Any) -> Array | None:
     return array if array.dtype.kind in "biuf" else None
 
 
-def _value(
+def value_of(
     name: str, value: Any, column: Column, lead: tuple[int | None, ...], problems: list[Problem]
 ) -> Array | None:
+    """A value as it is stored in a column; None, and a problem more, if it does not fit or something would be lost."""
     array = _array(value)
     wanted = (*lead, *column.shape)
     shape = f"[{', '.join('T' if n is None else str(n) for n in wanted)}]"
@@ -217,17 +218,17 @@ def _ended_rows(
             if entries[lane] is None and not needed[lane]:
                 rows.append(seen[lane])
                 continue
-            row = _value(f"{name}[{lane}]", entries[lane], column, (), problems)
+            row = value_of(f"{name}[{lane}]", entries[lane], column, (), problems)
             if row is None:
                 return None
             rows.append(row)
         return np.stack(rows)
     array = _array(entries)
     if array is not None and array.shape == (*ended.shape, *column.shape):
-        return _value(name, array[ended], column, (count,), problems)
+        return value_of(name, array[ended], column, (count,), problems)
     if array is not None and block and array.shape == (count, *column.shape):
-        return _value(name, array, column, (count,), problems)
-    return _value(name, entries, column, ended.shape, problems)
+        return value_of(name, array, column, (count,), problems)
+    return value_of(name, entries, column, ended.shape, problems)
 
 
 def _brief(value: Any) -> str:

@@ -107,10 +107,6 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             self._powers[places] = (sizes + _EPS) ** self.alpha
             self.max_priority = max(self.max_priority, float(sizes.max()))
 
-    def _arguments(self) -> tuple[Any, ...]:
-        more = (self.alpha, self.beta_original, self.t_max)
-        return (*super()._arguments()[:4], *more, *super()._arguments()[4:])
-
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         memory, notes = super()._parts()
         priorities = {"powers": self._powers.tolist(), "numbers": self._numbers.tolist(), "largest": self.max_priority}

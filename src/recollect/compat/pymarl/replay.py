@@ -47,7 +47,6 @@ class ReplayBuffer(Lasting):
         for name, value in (("buffer_size", buffer_size), ("max_seq_length", max_seq_length)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise OptionError(name, "be a whole number of at least 1", repr(value))
-        self._given = dict(scheme)
         self.groups = groups
         self.preprocess = {} if preprocess is None else preprocess
         self.scheme: Scheme = completed(scheme, groups, self.preprocess)
@@ -238,18 +237,6 @@ class ReplayBuffer(Lasting):
         for name, saved in notes["constants"].items():
             array = np.frombuffer(bytes.fromhex(saved["bytes"]), np.asarray(self._constants[name]).dtype)
             self._constants[name] = torch.from_numpy(array.reshape(saved["shape"]).copy())
-
-    def _arguments(self) -> tuple[Any, ...]:
-        return (self._given, self.groups, self.buffer_size, self.max_seq_length, self.preprocess, self.device)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), self._arguments(), self.state_dict())
-
-
-def _unpickled(kind: type[ReplayBuffer], arguments: tuple[Any, ...], state: dict[str, Any]) -> ReplayBuffer:
-    buffer = kind(*arguments)
-    buffer.load_state_dict(state)
-    return buffer
 
 
 @final

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import stored
 from recollect.errors import OptionError, Problem, StepError
 
 __all__ = ["create_memory", "sample_batch", "store_element"]
@@ -43,15 +44,18 @@ def store_element(data: Any, memory: Any, ptr: int) -> None:
     if data is None:
         return
     problems: list[Problem] = []
-    pairs = _pairs("data", data, memory, problems)
-    for name, value, target in pairs:
-        wanted = (target.shape[0], *target.shape[2:])
-        if value.shape != wanted:
-            remedy = "Every environment needs a value of its own."
-            problems.append(Problem(name, f"have shape {list(wanted)}", str(list(value.shape)), remedy))
+    ready: list[tuple[Any, Any]] = []
+    for name, value, target in _pairs("data", data, memory, problems):
+        shape = (target.shape[0], *target.shape[2:])
+        if target.dtype != object:
+            ready.append((target, stored(name, value, shape, target.dtype, problems)))
+        elif value.shape != shape:
+            problems.append(Problem(name, f"have shape {list(shape)}", str(list(value.shape))))
+        else:
+            ready.append((target, value))
     if problems:
         raise StepError(tuple(problems))
-    for _, value, target in pairs:
+    for target, value in ready:
         target[:, ptr] = value
 
 
@@ -85,6 +89,5 @@ def _pairs(name: str, data: Any, memory: Any, problems: list[Problem]) -> list[t
     if memory.dtype == object:
         value = np.empty(len(data), object)
         value[:] = list(data)
-    else:
-        value = np.asarray(data)
-    return [(name, value, memory)]
+        return [(name, value, memory)]
+    return [(name, data, memory)]

@@ -7,10 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.compat.checks import at_least, flags_of
 from recollect.compat.lasting import Lasting
 from recollect.compat.xuance.arrays import create_memory, sample_batch
 from recollect.compat.xuance.nests import field_of, field_of_shape
-from recollect.compat.xuance.slots import Array, Slots, at_least, flags_of
+from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, SchemaError, StepError
 from recollect.memory import Memory, Sampler
 from recollect.schema import Field
@@ -70,7 +71,7 @@ class Auxiliary:
 
     def __init__(self, shape: Any, n_envs: int, n_size: int) -> None:
         shape = shape if shape is None or isinstance(shape, dict) else tuple(shape)
-        self._single = isinstance(shape, tuple)
+        self._single, self._none = isinstance(shape, tuple), shape is None
         numbers: dict[str, Any] = {}
         objects: dict[str, Any] = {}
         if shape is not None and not isinstance(shape, tuple):
@@ -95,6 +96,8 @@ class Auxiliary:
             elif self.field is not None:
                 zeros = {key: np.zeros((lead, *field.shape), np.float32) for key, field in self.field.items()}
             return zeros, {}
+        if not self._single and not self._none and not self.field and not self.objects and not info:
+            return None, {}
         if self.field is None and not self.objects:
             rule = "be None without an auxiliary_shape"
             raise StepError((Problem("aux_info", rule, "something", "Give the buffer its auxiliary_shape."),))
@@ -112,21 +115,31 @@ class Auxiliary:
 
     def put(self, objects: dict[str, Array], slot: int) -> None:
         """Keep the objects of a step."""
-        for key, values in objects.items():
-            self.objects[key][:, slot] = values
+        for key, kept in self.objects.items():
+            kept[:, slot] = objects.get(key, 0)
 
     def arrays(self, slots: Slots) -> Any:
         """All of it as documented: arrays by name, one array, or None."""
         numbers = slots.arrays("aux_info") if self.field is not None else None
-        return numbers if self._single or not self.objects else {**(numbers or {}), **self.objects}
+        return numbers if self._single or self._none else _Entries({**(numbers or {}), **self.objects})
 
     def of_batch(self, slots: Slots, batch: Any) -> Any:
         """What belongs to a batch of rows."""
         numbers = slots.of_batch("aux_info", batch) if self.field is not None else None
-        if self._single or not self.objects:
+        if self._single or self._none:
             return numbers
         at = (batch.lanes, batch.serials % slots.n_size)
         return {**(numbers or {}), **sample_batch(self.objects, at)}
+
+
+class _Entries(dict[str, Array]):
+    """Arrays by name; what is assigned to a name is written into its array."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        target, given = self[key], np.asarray(value)
+        if given.shape != target.shape:
+            raise OptionError(key, f"have shape {list(target.shape)}", list(given.shape))
+        target[...] = given
 
 
 class StepBuffer(Buffer, Lasting):
@@ -199,7 +212,7 @@ class StepBuffer(Buffer, Lasting):
         return self._slots.memory, {"count": self._slots.count}
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        self._slots.memory, self._slots.count = memory, int(notes["count"])
+        self._slots.adopt(memory, notes["count"])
         self.ptr, self.size = self._slots.ptr, self._slots.size
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import at_least, flags_of
 from recollect.compat.lasting import Lasting
 from recollect.compat.xuance.nests import field_of, field_of_shape
-from recollect.compat.xuance.slots import Array, Slots, at_least, flags_of
+from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory, Sampler
 from recollect.schema import Field
@@ -46,6 +47,9 @@ class BaseBuffer(ABC):
         self.n_envs = at_least("n_envs", self.n_envs, 1)
         self.buffer_size = at_least("buffer_size", self.buffer_size, 1)
         self.ptr, self.size = 0, 0
+        if int(np.prod(shape_of("done_space", self.done_space))) not in (1, self.n_agents):
+            rule = f"hold one flag, or one for each of {self.n_agents} agents"
+            raise OptionError("done_space", rule, list(shape_of("done_space", self.done_space)))
 
     @property
     def full(self) -> bool:
@@ -72,7 +76,7 @@ class StepsBuffer(BaseBuffer, Lasting):
     """A buffer whose steps lie in slots: ``data`` holds an array ``[n_envs, n_size, ...]`` by name."""
 
     _computed: frozenset[str] = frozenset()
-    _optional: frozenset[str] = frozenset({"agent_mask"})
+    _optional: frozenset[str] = frozenset({"agent_mask", "log_pi_old"})
 
     def _setup(self, fields: dict[str, Any], *, sampler: Sampler | None = None, seed: int | None = None) -> None:
         self.n_size = at_least(
@@ -116,8 +120,8 @@ class StepsBuffer(BaseBuffer, Lasting):
     def store(self, step_data: Mapping[str, Any]) -> None:
         """Store one step of every environment: arrays ``[n_envs, ...]`` by name; other names are passed over.
 
-        ``agent_mask`` may be left out (all agents are alive). ``truncations`` ``[n_envs]`` tells which environments
-        were cut off by a time limit.
+        ``agent_mask`` may be left out (all agents are alive), and ``log_pi_old`` (zeros) by algorithms that have none.
+        ``truncations`` ``[n_envs]`` tells which environments were cut off by a time limit.
 
         Raises:
             StepError: With every name that is missing or does not fit. Nothing is stored.
@@ -125,10 +129,14 @@ class StepsBuffer(BaseBuffer, Lasting):
         needed = [key for key in self._names if key not in self._computed | self._optional]
         missing(step_data, needed)
         step = {
-            field_name(key): step_data[key] for key in self._names if key in step_data and key not in self._computed
+            field_name(key): step_data[key]
+            for key in self._names
+            if key not in self._computed and step_data.get(key) is not None
         }
-        if "agent_mask" in self.data and "agent_mask" not in step_data:
+        if "agent_mask" in self.data and "agent_mask" not in step:
             step["agent_mask"] = np.ones((self.n_envs, self.n_agents), bool)
+        if "log_pi_old" in self.data and "log_pi_old" not in step:
+            step["log_pi_old"] = np.zeros((self.n_envs, self.n_agents), np.float32)
         for key in ("terminals", "agent_mask"):
             if key in step:
                 step[key] = flags_of(key, step[key], (self.n_envs, *self._slots.fields[key].shape))
@@ -136,11 +144,16 @@ class StepsBuffer(BaseBuffer, Lasting):
             step[field_name(key)] = np.zeros((self.n_envs, *self._slots.fields[field_name(key)].shape), np.float32)
         step |= self._also(step_data, step)
         terminated = step["terminals"].reshape(self.n_envs, -1).all(axis=1)
-        truncated = step_data.get("truncations")
-        if truncated is not None:
-            truncated = flags_of("truncations", truncated, (self.n_envs,))
-        self._slots.append(step, terminated, truncated)
+        self._slots.append(step, terminated, self._truncated(step_data))
         self.ptr, self.size = self._slots.ptr, self._slots.size
+
+    def _truncated(self, step_data: Mapping[str, Any]) -> Array:
+        """Which environments were cut off: told for each, or for each of their agents."""
+        given = step_data.get("truncations")
+        if given is None:
+            return np.zeros(self.n_envs, bool)
+        shape = (self.n_envs, self.n_agents) if np.ndim(given) == 2 else (self.n_envs,)
+        return np.asarray(flags_of("truncations", given, shape).reshape(self.n_envs, -1).all(axis=1))
 
     def _also(self, step_data: Mapping[str, Any], step: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Fields that a kind of buffer adds to a step."""
@@ -161,7 +174,7 @@ class StepsBuffer(BaseBuffer, Lasting):
         return self._slots.memory, {"count": self._slots.count}
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        self._slots.memory, self._slots.count = memory, int(notes["count"])
+        self._slots.adopt(memory, notes["count"])
         self._expose()
 
 
@@ -172,7 +185,7 @@ def field_name(key: str) -> str:
 
 def missing(data: Mapping[str, Any], needed: Iterable[str]) -> None:
     """Refuse a step that lacks names, with all of them."""
-    lacking = tuple(Problem(key, "be given", "nothing") for key in needed if key not in data)
+    lacking = tuple(Problem(key, "be given", "nothing") for key in needed if data.get(key) is None)
     if lacking:
         raise StepError(lacking)
 

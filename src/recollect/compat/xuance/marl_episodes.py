@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from recollect.compat.checks import at_least, flags_of, index, stored
 from recollect.compat.lasting import Lasting
 from recollect.compat.xuance.marl_buffer import BaseBuffer, field_name, shape_of
 from recollect.compat.xuance.nests import field_of, field_of_shape
-from recollect.compat.xuance.slots import Array, at_least
+from recollect.compat.xuance.slots import Array
 from recollect.errors import OptionError, Problem, SchemaError, StepError
 from recollect.memory import Batch, Episodes, Memory
 from recollect.schema import Field, Schema
@@ -47,7 +48,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
         }
         self._schema = Schema(reward=None, **fields)
         self._memory = self._make(seed)
-        self._stored = 0
+        self._episodes = 0
         self._expose()
         self.clear_episodes()
 
@@ -82,7 +83,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
         self.data = {key: view(key, part) for key, part in self._part.items()}
         self.keys = self.data.keys()
         self.data_shapes = {key: array.shape for key, array in self.data.items()}
-        self.ptr, self.size = self._stored % self.buffer_size, min(self._stored, self.buffer_size)
+        self.ptr, self.size = self._episodes % self.buffer_size, min(self._episodes, self.buffer_size)
 
     def _documented(self, rows: Array, part: Part) -> Array:
         """Arrays ``[B, T + 1, ...]`` as documented: agents before time, and only as many steps as there can be."""
@@ -99,7 +100,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
         state = self._memory.random_state
         self._memory = self._make(0)
         self._memory.random_state = state
-        self._stored = 0
+        self._episodes = 0
         self._expose()
 
     def clear_episodes(self) -> None:
@@ -109,6 +110,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
         }
         self.episode_data["avail_actions"][:] = True
         self._length = np.zeros(self.n_envs, np.int64)  # of the finished ones
+        self._written = np.zeros((self.n_envs, self.max_eps_len), bool)
 
     def _episode_shape(self, part: Part) -> tuple[int, ...]:
         agents = (self.n_agents,) if part.agents else ()
@@ -137,46 +139,58 @@ class EpisodesBuffer(BaseBuffer, Lasting):
             raise StepError((Problem("store_episodes", rule, "its first step"),))
         if (going & ((times < 0) | (times >= self.max_eps_len))).any():
             raise OptionError("t_envs", f"be from 0 to {self.max_eps_len - 1}", repr(t_envs))
-        arrays, problems = {}, []
-        for key, value in step.items():
-            part = self._part[key]
-            agents = (self.n_agents,) if part.agents else ()
-            shape = (self.n_envs, *agents, *part.field.shape)
-            array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-            if array.shape != shape or array.dtype.kind not in "biuf":
-                remedy = "Every environment needs a value of its own."
-                got = f"{array.dtype}{list(array.shape)}"
-                problems.append(Problem(key, f"be numbers of shape {list(shape)}", got, remedy))
-            arrays[key] = array
+        problems: list[Problem] = []
+        arrays = {key: self._stored(key, key, value, (self.n_envs,), problems) for key, value in step.items()}
         if problems:
             raise StepError(tuple(problems))
         envs = np.flatnonzero(going)  # what comes after an environment's end is not looked at
         for key, array in arrays.items():
             cells = (envs, slice(None), times[envs]) if self._part[key].agents else (envs, times[envs])
-            self.episode_data[key][cells] = array[envs]
+            self.episode_data[key][cells] = np.asarray(array)[envs]
+        self._written[envs, times[envs]] = True
 
-    def _finish(self, i_env: int, next_t: int, terminal_data: tuple[Any, ...]) -> None:
-        """Take what was seen after an episode's last step."""
-        if not 0 <= i_env < self.n_envs:
-            raise OptionError("i_env", f"be from 0 to {self.n_envs - 1}", i_env)
-        if not 1 <= next_t <= self.max_eps_len:
-            raise OptionError("next_t", f"be from 1 to {self.max_eps_len}", next_t)
+    def _stored(self, key: str, name: str, value: Any, lead: tuple[int, ...], problems: list[Problem]) -> Array | None:
+        """A value as it is stored; None and a problem if it does not fit."""
+        field, agents = self._part[key].field, (self.n_agents,) if self._part[key].agents else ()
+        if value is None:
+            problems.append(Problem(name, "be given", "nothing"))
+            return None
+        if field.dtype != np.bool_:
+            return stored(name, value, (*lead, *agents, *field.shape), field.dtype, problems)
+        try:
+            return flags_of(name, value, (*lead, *agents, *field.shape))
+        except StepError as error:
+            problems += error.problems
+            return None
+
+    def _end(self, i_env: Any, next_t: Any, terminal_data: tuple[Any, ...]) -> list[tuple[Array, Array]]:
+        """What is to be written where when an environment's episode has ended."""
+        i_env = index("i_env", i_env, 0, self.n_envs - 1)
+        next_t = index("next_t", next_t, 1, self.max_eps_len)
         if len(terminal_data) != 4:
             rule = "be the next observations, states, available actions and filled"
             raise OptionError("terminal_data", rule, f"{len(terminal_data)} things")
-        cells: list[tuple[Array, Any]] = []
-        for key, value in zip(("obs", "state", "avail_actions", "filled"), terminal_data, strict=True):
+        if not self._written[i_env, :next_t].all():
+            there = int(self._written[i_env].argmin())
+            rule = f"be at most the {there} steps of environment {i_env} that were stored"
+            raise OptionError("next_t", rule, next_t, "Call store_transitions for every step.")
+        problems: list[Problem] = []
+        cells: list[tuple[Array, Array]] = []
+        for key, values in zip(("obs", "state", "avail_actions", "filled"), terminal_data, strict=True):
             if key not in self._part:
                 continue
-            agents, time = self._part[key].agents, () if key == "filled" else (next_t,)
-            cell = self.episode_data[key][(i_env, slice(None), *time) if agents else (i_env, *time)]
-            last = np.asarray(value[i_env])
-            if last.shape != cell.shape:
-                where = f"{key} of environment {i_env}"
-                raise StepError((Problem(where, f"have shape {list(cell.shape)}", str(list(last.shape))),))
-            cells.append((cell, last))
-        for cell, last in cells:
-            cell[...] = last
+            lead, time = ((self.max_eps_len,), ()) if key == "filled" else ((), (next_t,))
+            value = None if values is None else values[i_env]
+            found = self._stored(key, f"{key} of environment {i_env}", value, lead, problems)
+            agents = (slice(None),) if self._part[key].agents else ()
+            cells.append((self.episode_data[key][(i_env, *agents, *time)], np.asarray(found)))
+        if problems:
+            raise StepError(tuple(problems))
+        return cells
+
+    def _close(self, i_env: int, next_t: int, cells: list[tuple[Array, Array]]) -> None:
+        for cell, value in cells:
+            cell[...] = value
         self._length[i_env] = next_t
 
     def store_episodes(self) -> None:
@@ -194,25 +208,30 @@ class EpisodesBuffer(BaseBuffer, Lasting):
                 rows[field_name(key)] = row
             ends = np.arange(self.max_eps_len + 1) == self.max_eps_len
             self._memory.extend(**rows, terminated=ends, truncated=np.zeros_like(ends))
-            self._stored += 1
-            self.ptr, self.size = self._stored % self.buffer_size, min(self._stored, self.buffer_size)
+            self._episodes += 1
+            self.ptr, self.size = self._episodes % self.buffer_size, min(self._episodes, self.buffer_size)
             for key in self._part:
                 self.episode_data[key][env] = key == "avail_actions"
             self._length[env] = 0
+            self._written[env] = False
 
     def _of_batch(self, batch: Batch) -> dict[str, Array]:
-        return {key: self._documented(batch[field_name(key)], part) for key, part in self._part.items()}
+        arrays = {key: self._documented(batch[field_name(key)], part) for key, part in self._part.items()}
+        return {key: np.ascontiguousarray(array) for key, array in arrays.items()}
 
     def _starts(self, places: Array) -> Array:
         """Serials of the first rows of episodes by their places."""
-        newest = self._stored - 1
+        newest = self._episodes - 1
         return np.asarray((newest - (newest - places) % self.buffer_size) * (self.max_eps_len + 1))
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
-        return self._memory, {"stored": self._stored}
+        return self._memory, {"stored": self._episodes}
+
+    def _facts(self) -> dict[str, Any]:
+        return {"buffer_size": self.buffer_size, "max_episode_length": self.max_eps_len}
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        self._memory, self._stored = memory, int(notes["stored"])
+        self._memory, self._episodes = memory, int(notes["stored"])
         self._expose()
         self.clear_episodes()
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import at_least
 from recollect.compat.xuance.marl_buffer import StepsBuffer
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.slots import Array, at_least
+from recollect.compat.xuance.slots import Array
 from recollect.memory import Memory
 
 __all__ = ["MARL_OffPolicyBuffer", "MeanField_OffPolicyBuffer"]
@@ -70,9 +71,9 @@ class MeanField_OffPolicyBuffer(MARL_OffPolicyBuffer):  # noqa: N801 - their nam
         seed: int | None = None,
     ) -> None:
         self.prob_shape = prob_shape
-        self._waits = np.zeros(n_envs, bool)
         spaces = (n_agents, state_space, obs_space, act_space, rew_space, done_space)
         super().__init__(*spaces, n_envs, buffer_size, batch_size, seed=seed)
+        self._waits = np.zeros(self.n_envs, bool)
 
     _optional = frozenset({"agent_mask", "act_mean_next"})
 
@@ -96,8 +97,7 @@ class MeanField_OffPolicyBuffer(MARL_OffPolicyBuffer):  # noqa: N801 - their nam
         waited: Array = self._waits
         self.data["act_mean_next"][waited, before] = self.data["act_mean"][waited, newest]
         ended = self.data["terminals"][:, newest].reshape(self.n_envs, -1).all(axis=1)
-        if step_data.get("truncations") is not None:
-            ended = ended | np.asarray(step_data["truncations"], bool)
+        ended = ended | self._truncated(step_data)
         self._waits = ~ended if "act_mean_next" not in step_data else np.zeros(self.n_envs, bool)
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:

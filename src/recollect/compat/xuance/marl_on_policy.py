@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import index
 from recollect.compat.xuance.marl_buffer import StepsBuffer, shape_of
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.paths import advantages, last_values, of_agents, td_lambda_returns
+from recollect.compat.xuance.paths import advantages, check_finished, last_values, of_agents, td_lambda_returns
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory, targets
@@ -53,6 +55,7 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
             rule = f"hold one number, or one for each of {self.n_agents} agents"
             raise OptionError("rew_space", rule, list(self._reward_shape))
         self._since = np.zeros(self.n_envs, np.int64)
+        self._cut_off = np.zeros(self.n_envs, bool)
         self._setup(self._fields(**kwargs), seed=seed)
 
     def _fields(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
@@ -79,6 +82,14 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         """Forget everything, the beginnings of paths too."""
         super().clear()
         self._since[:] = 0
+        self._cut_off[:] = False
+
+    def store(self, step_data: Mapping[str, Any]) -> None:
+        """Store one step of every environment, as replay does; after a truncated one ``finish_path`` has to follow."""
+        check_finished(self._cut_off)
+        super().store(step_data)
+        ended = self.data["terminals"][:, self._slots.ptr - 1].reshape(self.n_envs, -1).all(axis=1)
+        self._cut_off = self._truncated(step_data) & ~ended
 
     def finish_path(self, value: Any, i_env: int, value_normalizer: Any = None) -> None:
         """Work out returns and advantages of an environment's steps since the last call.
@@ -93,12 +104,14 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
             returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda)
             self._put_back("returns", i_env, path, returns)
             self._put_back("advantages", i_env, path, advantage)
-        self._since[i_env] = self._slots.count
+        self._finished(i_env)
 
     def _path(self, i_env: int) -> Array:
-        if not 0 <= i_env < self.n_envs:
-            raise OptionError("i_env", f"be from 0 to {self.n_envs - 1}", i_env)
-        return self._slots.path(int(self._since[i_env]))
+        return self._slots.path(int(self._since[index("i_env", i_env, 0, self.n_envs - 1)]))
+
+    def _finished(self, i_env: int) -> None:
+        self._since[i_env] = self._slots.count
+        self._cut_off[i_env] = False
 
     def _along(self, path: Array, i_env: int, value: Any, normalizer: Any) -> tuple[Array, Array, Array]:
         """Rewards, values and terminals of a path, as targets take them."""
@@ -121,17 +134,17 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         samples = self._of_batch(self._slots.read(*slots_of(indexes, self.n_envs, self.n_size)))
         if "advantages" in samples and self.use_advantage_norm:
             advantage = samples["advantages"]
-            alive = samples["agent_mask"].reshape(len(advantage), self.n_agents, *(1,) * (advantage.ndim - 2))
-            samples["advantages"] = targets.normalize(advantage, mask=np.broadcast_to(alive, advantage.shape))
+            alive = samples["agent_mask"].reshape(advantage.shape)
+            samples["advantages"] = targets.normalize(advantage, mask=alive)
         return samples
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         memory, notes = super()._parts()
-        return memory, notes | {"since": self._since.tolist()}
+        return memory, notes | {"since": self._since.tolist(), "cut_off": self._cut_off.tolist()}
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         super()._adopt(memory, notes)
-        self._since = np.array(notes["since"], np.int64)
+        self._since, self._cut_off = np.array(notes["since"], np.int64), np.array(notes["cut_off"], bool)
 
 
 class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
@@ -193,7 +206,7 @@ class COMA_Buffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
         if path.size:
             along = self._along(path, i_env, value, value_normalizer)
             self._put_back("returns", i_env, path, td_lambda_returns(*along, gamma=self.gamma, lam=self.td_lambda))
-        self._since[i_env] = self._slots.count
+        self._finished(i_env)
 
 
 def needed_argument(kwargs: dict[str, Any], name: str) -> Any:

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import at_least
+from recollect.compat.xuance.marl_buffer import missing
 from recollect.compat.xuance.marl_episodes import EpisodesBuffer, Part
 from recollect.compat.xuance.marl_on_policy import needed_argument
 from recollect.compat.xuance.paths import advantages, last_values, of_agents, td_lambda_returns
-from recollect.compat.xuance.slots import Array, at_least
+from recollect.compat.xuance.slots import Array
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import targets
 from recollect.schema import Field
@@ -28,6 +30,7 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
     """
 
     _normalizes = True
+    _needed: tuple[str, ...] = ("actions_n", "values")
 
     def __init__(
         self,
@@ -77,9 +80,12 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
     def _named(
         self, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
     ) -> dict[str, Any]:
+        missing(actions_dict, self._needed)
         step = common_step(self, obs_n, actions_dict, state, rewards, terminated, avail_actions)
-        needed = {"values": "values", "log_pi_old": "log_pi"}
-        return step | {key: needed_argument(actions_dict, name) for key, name in needed.items()}
+        log_pi = actions_dict.get("log_pi")  # which not every algorithm has
+        if log_pi is None:
+            log_pi = np.zeros((self.n_envs, self.n_agents), np.float32)
+        return step | {"values": actions_dict["values"], "log_pi_old": log_pi}
 
     def finish_path(  # type: ignore[override]
         self, i_env: int, next_t: int, *terminal_data: Any, value_next: Any = None, value_normalizer: Any = None
@@ -93,10 +99,10 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
             value_next: Values of what was seen last, one for each agent; None for zeros.
             value_normalizer: What the values were normalised by, with a method ``denormalize``.
         """
-        last = self._last(value_next)
-        self._finish(i_env, next_t, terminal_data)
+        last, cells = self._last(value_next), self._end(i_env, next_t, terminal_data)
         along = self._along(i_env, next_t, last, value_normalizer)
         returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda)
+        self._close(i_env, next_t, cells)
         self._put_back("returns", i_env, returns)
         self._put_back("advantages", i_env, advantage)
 
@@ -123,7 +129,7 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
         if not self.full:
             raise NotEnoughRows("buffer", "be full to be sampled", f"{self.size} of {self.buffer_size} episodes")
         places = np.asarray(indexes)
-        if places.dtype.kind not in "iu" or (places.size and not 0 <= places.min() <= places.max() < self.buffer_size):
+        if places.dtype.kind not in "iu" or not places.size or not 0 <= places.min() <= places.max() < self.buffer_size:
             raise OptionError("indexes", f"be whole numbers from 0 to {self.buffer_size - 1}", repr(indexes))
         batch = self._memory.read(np.zeros(places.size, np.int64), self._starts(places.ravel()))
         samples = self._of_batch(batch)
@@ -142,6 +148,7 @@ class COMA_Buffer_RNN(MARL_OnPolicyBuffer_RNN):  # noqa: N801 - their name
     """
 
     _normalizes = False
+    _needed = ("actions_n", "values", "act_n_onehot")
 
     def _more_parts(self, kwargs: dict[str, Any]) -> dict[str, Part]:
         self.td_lambda = needed_argument(kwargs, "td_lambda")
@@ -151,16 +158,17 @@ class COMA_Buffer_RNN(MARL_OnPolicyBuffer_RNN):  # noqa: N801 - their name
         self, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
     ) -> dict[str, Any]:
         step = super()._named(obs_n, actions_dict, state, rewards, terminated, avail_actions)
-        return step | {"actions_onehot": needed_argument(actions_dict, "act_n_onehot")}
+        return step | {"actions_onehot": actions_dict["act_n_onehot"]}
 
     def finish_path(  # type: ignore[override]
         self, i_env: int, next_t: int, *terminal_data: Any, value_next: Any = None, value_normalizer: Any = None
     ) -> None:
         """Finish an environment's episode: take what was seen last, work out TD(lambda) returns."""
-        last = self._last(value_next)
-        self._finish(i_env, next_t, terminal_data)
+        last, cells = self._last(value_next), self._end(i_env, next_t, terminal_data)
         along = self._along(i_env, next_t, last, value_normalizer)
-        self._put_back("returns", i_env, td_lambda_returns(*along, gamma=self.gamma, lam=self.td_lambda))
+        returns = td_lambda_returns(*along, gamma=self.gamma, lam=self.td_lambda)
+        self._close(i_env, next_t, cells)
+        self._put_back("returns", i_env, returns)
 
 
 class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
@@ -200,6 +208,7 @@ class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
             t_envs: Time of the step: one number, or one for each environment.
             transition_data: Observations, a dict with ``actions_n``, states, rewards, terminals and available actions.
         """
+        missing(transition_data[1], ("actions_n",))
         self._gather(t_envs, common_step(self, *transition_data))
 
     def finish_path(self, i_env: int, next_t: int, *terminal_data: Any) -> None:
@@ -210,7 +219,7 @@ class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
             terminal_data: Next observations, states and available actions of all environments, and ``filled``, which
                 steps are real.
         """
-        self._finish(i_env, next_t, terminal_data)
+        self._close(i_env, next_t, self._end(i_env, next_t, terminal_data))
 
     def sample(self) -> dict[str, Array]:
         """``batch_size`` episodes by name."""
@@ -223,7 +232,7 @@ def common_step(
     """A step's parts by name; the state only where there is one."""
     step = {
         "obs": obs_n,
-        "actions": needed_argument(actions_dict, "actions_n"),
+        "actions": actions_dict["actions_n"],
         "rewards": rewards,
         "terminals": terminated,
         "avail_actions": avail_actions,

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import at_least, index, plain
 from recollect.compat.drawing import generator
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.slots import Array, at_least, slots_of
+from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError, PriorityError
 from recollect.memory import Batch, Memory, Prioritized, Sampler, Uniform
 
@@ -133,8 +134,7 @@ class PerOffPolicyBuffer(_Transitions):
 
     def _sample_proportional(self, env_idx: int, batch_size: int) -> list[int]:
         """Slots of one environment, drawn in proportion to priorities, one from each of equal parts of their sum."""
-        if not 0 <= env_idx < self.n_envs:
-            raise OptionError("env_idx", f"be from 0 to {self.n_envs - 1}", env_idx)
+        env_idx = index("env_idx", env_idx, 0, self.n_envs - 1)
         if self.size == 0:
             raise NotEnoughRows("buffer", "hold a step to be sampled", "none")
         sums = np.cumsum(self._slots.memory.priorities[env_idx][: self.size])
@@ -171,7 +171,7 @@ class PerOffPolicyBuffer(_Transitions):
         Raises:
             PriorityError: If an error is not finite. Nothing is changed then.
         """
-        errors = np.asarray(priorities.detach().cpu() if hasattr(priorities, "detach") else priorities).ravel()
+        errors = np.asarray(plain(priorities)).ravel()
         known = np.asarray(idxes).ravel()
         if errors.shape != known.shape:
             raise PriorityError("priorities", f"be {known.size} numbers", f"{errors.size}")

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import index
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.paths import advantages, of_agents
+from recollect.compat.xuance.paths import advantages, check_finished, last_values, of_agents
 from recollect.compat.xuance.slots import Array, slots_of
-from recollect.errors import NotEnoughRows, OptionError, Problem, StepError
+from recollect.errors import NotEnoughRows
 from recollect.memory import Memory, targets
 from recollect.schema import Field
 
@@ -94,10 +95,7 @@ class DummyOnPolicyBuffer(StepBuffer):
         Args:
             truncations: Which environments were cut off by a time limit; ``finish_path`` has to follow for them.
         """
-        if self._cut_off.any():
-            env = int(self._cut_off.argmax())
-            rule = f"be called for environment {env} after its truncated step"
-            raise StepError((Problem("finish_path", rule, "another step", "Pass it the value of what was seen last."),))
+        check_finished(self._cut_off)
         zeros = np.zeros(self.n_envs, np.float32)
         step = {"obs": obs, "acts": acts, "rews": rews, "value": value, "returns": zeros, "advantages": zeros}
         self._put(step, terminals, aux_info, truncations)
@@ -111,13 +109,10 @@ class DummyOnPolicyBuffer(StepBuffer):
             val: Value of what was seen after the newest step; does not matter if that terminated the episode.
             i: The environment.
         """
-        if not 0 <= i < self.n_envs:
-            raise OptionError("i", f"be from 0 to {self.n_envs - 1}", i)
+        i = index("i", i, 0, self.n_envs - 1)
         path = self._slots.path(int(self._since[i]))
         if path.size:
-            last = np.asarray(val.detach().cpu() if hasattr(val, "detach") else val, np.float32).reshape(-1)
-            if last.size != 1:
-                raise OptionError("val", "be one number", list(last.shape), "Pass the environment's own value.")
+            last = last_values("val", val, 1)
             along = of_agents(self.rewards[i, path], self.values[i, path], last, self.terminals[i, path], 1, None)
             returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lam)
             self.returns[i, path], self.advantages[i, path] = returns[:, 0], advantage[:, 0]

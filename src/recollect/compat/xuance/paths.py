@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import plain
 from recollect.compat.xuance.slots import Array
-from recollect.errors import OptionError
+from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import targets
 
-__all__ = ["advantages", "last_values", "of_agents", "td_lambda_returns"]
+__all__ = ["advantages", "check_finished", "last_values", "of_agents", "td_lambda_returns"]
 
 
 def advantages(
@@ -35,11 +36,19 @@ def td_lambda_returns(rewards: Array, values: Array, terminated: Array, *, gamma
     return targets.td_lambda(rewards, values[1:], terminated=terminated, gamma=gamma, lam=lam)
 
 
+def check_finished(cut_off: Array) -> None:
+    """Refuse a step after a truncated one whose returns nobody has worked out."""
+    if cut_off.any():
+        rule = f"be called for environment {int(cut_off.argmax())} after its truncated step"
+        raise StepError((Problem("finish_path", rule, "another step", "Pass it the value of what was seen last."),))
+
+
 def last_values(name: str, value: Any, n_agents: int) -> Array:
     """Values of what was seen last, given as one for each agent or one for all."""
-    last = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, np.float32)
+    last = np.asarray(plain(value), np.float32)
     if last.size not in (1, n_agents):
-        raise OptionError(name, f"be one number or one for each of {n_agents} agents", list(last.shape))
+        rule = f"be one number or one for each of {n_agents} agents" if n_agents > 1 else "be one number"
+        raise OptionError(name, rule, list(last.shape))
     return last.reshape(-1)
 
 
@@ -55,8 +64,7 @@ def of_agents(
     real = np.empty((steps + 1, n_agents, 1), np.float32)
     real[:-1, :, 0], real[-1, :, 0] = values.reshape(steps, n_agents), last
     if normalizer is not None:
-        given = normalizer.denormalize(real)
-        real = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given, np.float32)
+        real = np.asarray(plain(normalizer.denormalize(real)), np.float32)
 
     def spread(array: Array) -> Array:
         flat = array.reshape(steps, -1)

@@ -7,12 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.compat.checks import at_least
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.lasting import Lasting
 from recollect.compat.xuance.buffer import Buffer, Samples
 from recollect.compat.xuance.nests import field_of, in_nest
-from recollect.compat.xuance.slots import Array, at_least
+from recollect.compat.xuance.slots import Array
 from recollect.errors import NotEnoughRows, Problem, StepError
 from recollect.memory import Memory, Sequence
 from recollect.memory.batch import entry
@@ -157,6 +158,9 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         return self._ring.memory, self._ring.notes()
+
+    def _facts(self) -> dict[str, Any]:
+        return {"n_size": self.n_size, "episode_length": self.episode_length}
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         self._ring.adopt(memory, notes)

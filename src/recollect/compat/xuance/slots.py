@@ -7,12 +7,12 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from recollect.compat.xuance.nests import in_nest
-from recollect.errors import OptionError, Problem, StepError
+from recollect.errors import OptionError, SnapshotError
 from recollect.memory import Batch, Memory, Sampler, Transition, Window
 from recollect.memory.batch import entry
 from recollect.schema import Schema
 
-__all__ = ["Slots", "at_least", "flags_of", "slots_of"]
+__all__ = ["Slots", "slots_of"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -56,6 +56,12 @@ class Slots:
         schema = Schema(reward=None, **self.fields)
         return Memory(schema, self.n_envs * self.n_size, self.n_envs, seed=seed, **self._options)
 
+    def adopt(self, memory: Memory, count: Any) -> None:
+        """Take over a memory of so many steps."""
+        if not isinstance(count, int) or len(memory) != min(count, self.n_size) * self.n_envs:
+            raise SnapshotError("buffer.json", f"count the {len(memory)} steps that were saved", count)
+        self.memory, self.count = memory, count
+
     def clear(self) -> None:
         """Start over with zeros in slot 0; the generator goes on."""
         state = self.memory.random_state
@@ -92,28 +98,9 @@ class Slots:
         return np.arange(max(since, self.count - self.n_size), self.count) % self.n_size
 
 
-def at_least(name: str, value: Any, least: int) -> int:
-    """A whole number that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise OptionError(name, f"be a whole number of at least {least}", repr(value))
-    return int(value)
-
-
 def slots_of(indexes: Any, n_envs: int, n_size: int) -> tuple[Array, Array]:
     """Environments and slots of documented indexes: environment * n_size + slot."""
     array = np.asarray(indexes)
-    if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < n_envs * n_size):
+    if array.dtype.kind not in "iu" or not array.size or not 0 <= array.min() <= array.max() < n_envs * n_size:
         raise OptionError("indexes", f"be whole numbers from 0 to {n_envs * n_size - 1}", repr(indexes))
     return divmod(array.ravel().astype(np.int64), n_size)
-
-
-def flags_of(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """Flags as booleans, given as such or as the numbers 0 and 1."""
-    array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-    if array.dtype.kind not in "biuf" or array.shape != shape:
-        got = f"{array.dtype}{list(array.shape)}"
-        raise StepError((Problem(name, f"be flags of shape {list(shape)}", got, "Every environment needs its own."),))
-    flags = array.astype(bool)
-    if array.dtype.kind != "b" and not (array == flags).all():
-        raise StepError((Problem(name, "be 0 or 1", str(array[array != flags].flat[0])),))
-    return flags
