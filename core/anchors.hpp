@@ -64,10 +64,18 @@ class Anchors {
   bool torn(const Row& row) {
     const std::int64_t overwritten = timeline_.overwritten(row.lane);
     if (overwritten <= timeline_.tail(row.lane) || row.serial - reach_.behind >= overwritten) return false;
+    // Rows that were forgotten need none left alone: nobody writes there.
     LaneAnchors& lane = lanes_[static_cast<std::size_t>(row.lane)];
-    const std::int64_t written = overwritten - timeline_.tail(row.lane);
-    lane.spare = std::max(lane.spare, std::min(4 * written + 64 + reach_.behind, timeline_.span() / 2));
+    const std::int64_t tail = timeline_.tail(row.lane), written = timeline_.claimed(row.lane) - tail;
+    const std::int64_t most = (timeline_.head(row.lane) - tail) / 2;
+    if (written > 0) lane.spare = std::max(lane.spare, std::min(4 * written + 64 + reach_.behind, most));
     return true;
+  }
+  // Whether rows are left alone at the moment.
+  bool sparing() const {
+    for (const LaneAnchors& lane : lanes_)
+      if (lane.spare > 0) return true;
+    return false;
   }
   // Nothing was torn: fewer rows need to be left alone, and none where nobody writes.
   void relax() {

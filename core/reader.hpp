@@ -43,15 +43,22 @@ struct Shelf {
   }
   // Cuts a lane, once its rows are not held.
   void cut(std::int64_t lane) {
-    std::unique_lock<std::shared_mutex> writing(lock);
-    released.wait(writing, [&] { return !timeline.holding(); });
-    timeline.cut(lane);
+    write_once([&] { return !timeline.holding(); }, [&] { timeline.cut(lane); });
   }
   // Forgets old rows of a lane, once they are not held.
   void forget(std::int64_t lane, std::int64_t before) {
+    write_once([&] { return !timeline.holds(lane, before); }, [&] { timeline.forget(lane, before); });
+  }
+  // Writes as soon as it may; readers pass meanwhile.
+  template <class May, class Work>
+  void write_once(const May& may, const Work& work) {
+    std::unique_lock<std::mutex> turn(gate);
     std::unique_lock<std::shared_mutex> writing(lock);
-    released.wait(writing, [&] { return !timeline.holding(); });
-    timeline.forget(lane, before);
+    while (!may()) {
+      if (turn.owns_lock()) turn.unlock();
+      released.wait(writing);
+    }
+    work();
   }
   // Changes what is held and wakes who waits for it.
   template <class Work>
@@ -200,6 +207,11 @@ class Reader {
         std::lock_guard<std::mutex> drawing(mutex_);
         anchors_.update();
         drawn.available = anchors_.count();
+        if (drawn.available < n && anchors_.sparing()) {  // better to read twice than to find nothing
+          anchors_.spare_none();
+          anchors_.update();
+          drawn.available = anchors_.count();
+        }
         if (drawn.available < (draws_.distinct ? n : 1)) {
           drawn.status = Drawn::Status::kTooFew;
           return true;

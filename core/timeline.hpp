@@ -42,6 +42,10 @@ class Timeline {
   const std::uint8_t* flags() const { return ground_.flags; }
   char* at(const Field& field, std::int64_t slot) const { return ground_.at(field, slot); }
   std::int64_t overwritten(std::int64_t lane) const { return ground_.overwritten(lane); }
+  // Rows below this serial are overwritten, or about to be.
+  std::int64_t claimed(std::int64_t lane) const {
+    return ground_.states[lane].claim.load(std::memory_order_acquire) - ground_.span;
+  }
   std::int64_t revision(std::int64_t lane) const { return ground_.states[lane].revision.load(std::memory_order_acquire); }
   const LaneIndex& lane(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)]; }
   std::int64_t head(std::int64_t lane) const { return index_[static_cast<std::size_t>(lane)].head; }
@@ -213,6 +217,10 @@ class Timeline {
   // Keeps rows from a serial on, by lane, from being overwritten; `hold({})` lets go of all.
   void hold(std::vector<std::int64_t> from) { held_ = std::move(from); }
   bool holding() const { return !held_.empty(); }
+  // Whether rows of a lane below a serial are held.
+  bool holds(std::int64_t lane, std::int64_t before) const {
+    return !held_.empty() && held_[static_cast<std::size_t>(lane)] < before;
+  }
   std::vector<std::int64_t>& held() { return held_; }
 
   // Appends rows as they were logged; false if they do not go on where the lane ends. Rows of the lane may then be

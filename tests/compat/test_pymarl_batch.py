@@ -209,6 +209,9 @@ def filled_batch() -> EpisodeBatch:
         (np.int64(1), [1], range(6), True),
         (th.tensor(2), [2], range(6), True),
         ([], [], range(6), False),
+        ((), range(3), range(6), True),
+        (np.arange(3)[::-1], [2, 1, 0], range(6), False),
+        (np.array([1], ">i4"), [1], range(6), False),
     ],
 )
 def test_brackets_mean_episodes_and_times(item: Any, rows: Any, cells: Any, shares: bool) -> None:
@@ -258,6 +261,10 @@ def test_names_give_live_tensors_and_batches_that_share_memory() -> None:
         slice(0.5, 2),
         th.tensor([0.5]),
         np.array([True, False]),
+        None,
+        ["a"],
+        [[0], [1, 2]],
+        object(),
     ],
 )
 def test_brackets_that_mean_nothing(item: Any) -> None:
@@ -290,6 +297,25 @@ def test_a_tensor_put_in_the_place_of_another_is_the_one_written_to() -> None:
     batch.data.transition_data["reward"] = th.zeros(1, 6, 1)
     batch.update({"reward": [[2.0]]}, ts=1)
     assert batch["reward"][0, :, 0].tolist() == [0, 2, 0, 0, 0, 0]
+
+
+def test_a_tensor_that_torch_moved_is_written_to_where_it_is_now() -> None:
+    batch = new_batch(1)
+    batch.update({"reward": [(1.0,)]}, ts=0)
+    batch["reward"].share_memory_()
+    batch.update({"reward": [(5.0,)]}, ts=1)
+    assert batch["reward"][0, :2, 0].tolist() == [1, 5]
+
+
+def test_odd_tensors_and_arrays_are_values_too() -> None:
+    batch = new_batch(1)
+    batch.update({"reward": th.ones(1, 1, dtype=th.bfloat16)}, ts=0)
+    batch.update({"reward": th._neg_view(th.ones(1, 1))}, ts=1)
+    read_only = np.full((1, 1), 3.0)
+    read_only.flags.writeable = False
+    batch.update({"reward": read_only, "actions": np.ones((1, 2, 1))[:, ::-1]}, ts=2)
+    batch.update({"terminated": np.array([[np.nan]]), "reward": np.array([[1e300]])}, ts=3)
+    assert batch["reward"][0, :4, 0].tolist() == [1, -1, 3, float("inf")]
 
 
 def test_tensors_that_arrays_cannot_share_work_too() -> None:
@@ -339,3 +365,6 @@ def test_one_hot() -> None:
     assert OneHot(3).transform(numbers).tolist() == [[[1, 0, 0]], [[0, 0, 1]]]
     assert OneHot(3).infer_output_info((1,), th.long) == ((3,), th.float32)
     assert shape_of("obs") == (2, 3)
+    pair = EpisodeBatch({"x": {"vshape": (2,), "dtype": th.long}}, {}, 1, 1, preprocess={"x": ("h", [OneHot(2)])})
+    pair.update({"x": [[0, 1]]}, ts=0)
+    assert pair["h"].tolist() == [[[1, 1]]]

@@ -766,7 +766,7 @@ def test_notes_that_were_changed_are_refused(tmp_path: Path) -> None:
             other.load(tmp_path)
         assert other.size == 0
     one = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 2, 7, 2)
-    with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer made with \{'n_size': 7"):
+    with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose n_size is 7, got 3"):
         xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 7, 2, 3, 2).load_state_dict(one.state_dict())
 
 

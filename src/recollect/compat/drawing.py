@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from recollect.memory import Memory
 
-__all__ = ["generator"]
+_LOCK = threading.Lock()
+
+__all__ = ["generator", "seed_of"]
+
+
+def seed_of(seed: int | None) -> int:
+    """The seed; for None one from NumPy's global generator, which programs written for these buffers seed."""
+    return int(np.random.randint(0, 2**31 - 1)) if seed is None else seed  # noqa: NPY002
 
 
 def generator(memory: Memory) -> np.random.Generator:
     """A generator for one call: another stream every time, and the same ones again from the same seed."""
-    state = memory.random_state
-    memory.random_state = state | {"position": state["position"] + 1}
+    with _LOCK:
+        state = memory.random_state
+        memory.random_state = state | {"position": state["position"] + 1}
     key = np.array([state["key0"], state["key1"]], np.uint64)
     # The memory's own draws keep to the lowest word of the counter, so no stream meets another.
     counter = np.array([0, 0, 0, state["position"] + 1], np.uint64)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from recollect.compat.drawing import seed_of
 from recollect.errors import SnapshotError
 from recollect.memory import Batch, Memory, Window
 from recollect.schema import Schema
@@ -30,7 +31,7 @@ class EpisodeRing:
         self.count = count
         self._closing = 0 if schema.loose else 1
         # One more than are kept: a new one is whole before an old one goes.
-        self.memory = Memory(schema, (count + 1) * (longest + self._closing), window=window, seed=seed)
+        self.memory = Memory(schema, (count + 1) * (longest + self._closing), window=window, seed=seed_of(seed))
         self.put = 0
         """Episodes that were put in since the ring was new or cleared."""
         self._head = 0

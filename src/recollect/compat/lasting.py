@@ -8,10 +8,12 @@ import re
 import secrets
 import shutil
 import tempfile
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
@@ -19,22 +21,38 @@ from recollect.errors import OptionError, SnapshotError
 from recollect.memory import Memory
 from recollect.memory.snapshot.manifest import digest
 
-__all__ = ["Lasting"]
+__all__ = ["Lasting", "exclusive"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _NOTE = "buffer.json"
 _ROWS = re.compile(r"rows-[0-9a-f]{16}")
 _WAITING = re.compile(rf"{re.escape(_NOTE)}-{_ROWS.pattern}")
 
 
+def exclusive(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A method that waits while its buffer is being saved, and makes a save wait."""
+
+    @wraps(method)
+    def alone(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with cast("Lasting", args[0])._lock:
+            return method(*args, **kwargs)
+
+    return alone
+
+
 class Lasting(ABC):
     """A buffer that can be saved and loaded, to a folder or as a dict of arrays, and copied."""
 
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+    _lock: Any
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Remember how the buffer was made, for copies of it."""
         made = super().__new__(cls)
         made._made_with = (args, kwargs)
+        made._lock = threading.RLock()
         return made
 
     @abstractmethod
@@ -54,12 +72,16 @@ class Lasting(ABC):
         return {}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Save everything to a folder, in place of what was saved there before, which stays until all is written."""
+        """Save everything to a folder, in place of what was saved there before, which stays until all is written.
+
+        Another thread that stores meanwhile waits until the rows are saved.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        memory, notes = self._parts()
         rows = f"rows-{secrets.token_hex(8)}"
-        memory.save(folder / rows)
+        with self._lock:
+            memory, notes = self._parts()
+            memory.save(folder / rows)
         inside = json.dumps({"kind": type(self).__name__, "rows": rows, "facts": self._facts(), "notes": notes})
         waiting = folder / f"{_NOTE}-{rows}"
         with open(waiting, "w") as file:
@@ -86,14 +108,16 @@ class Lasting(ABC):
         if note["kind"] != type(self).__name__:
             raise OptionError("folder", f"hold a {type(self).__name__}", note["kind"], "Make a buffer of that kind.")
         remedy = "Make the buffer with the arguments of the saved one."
-        if note["facts"] != self._facts():
-            raise OptionError("folder", f"hold a buffer made with {self._facts()}", note["facts"], remedy)
+        for name, fact in self._facts().items():
+            if note["facts"].get(name) != fact:
+                raise OptionError("folder", f"hold a buffer whose {name} is {fact}", note["facts"].get(name), remedy)
         loaded, mine = Memory.load(folder / note["rows"]), self._mold(note["notes"])
         for name in ("schema", "capacity", "lanes", "sampler", "window"):
             theirs, ours = getattr(loaded, name), getattr(mine, name)
             if theirs != ours:
                 raise OptionError("folder", f"hold a buffer whose {name} is {ours}", theirs, remedy)
-        self._adopt(loaded, note["notes"])
+        with self._lock:
+            self._adopt(loaded, note["notes"])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything as a dict of byte arrays by file name; ``torch.save`` and pickle take it."""

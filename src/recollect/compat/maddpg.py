@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, plain, stored
+from recollect.compat.drawing import seed_of
 from recollect.compat.lasting import Lasting
 from recollect.errors import MissingExtra, NotEnoughRows, OptionError, Problem, StepError
 from recollect.memory import Memory, Uniform, targets
@@ -54,7 +55,9 @@ class Buffer(Lasting):
         if dones:
             fields["done"] = _plain((args.n_agents,), "bool")
         self._dones = dones
-        self._adopt(Memory(Schema(reward=None, **fields), at_least("buffer_size", self.size, 2), seed=seed), {})
+        self._adopt(
+            Memory(Schema(reward=None, **fields), at_least("buffer_size", self.size, 2), seed=seed_of(seed)), {}
+        )
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         return self._memory, {}
@@ -100,7 +103,7 @@ class PackedMemory:
     def __init__(self, s_dim: int, a_dim: int, capacity: int, *, seed: int | None = None) -> None:
         self.s_dim, self.a_dim, self.capacity = s_dim, a_dim, at_least("capacity", capacity, 2)
         self.pointer = 0
-        self._memory = Memory(Schema(reward=None, row=_plain((2 * s_dim + a_dim + 1,))), capacity, seed=seed)
+        self._memory = Memory(Schema(reward=None, row=_plain((2 * s_dim + a_dim + 1,))), capacity, seed=seed_of(seed))
 
     @property
     def memory(self) -> Array:
@@ -135,7 +138,7 @@ class ReplayBuffer:
 
     def __init__(self, capacity: int, *, seed: int | None = None) -> None:
         self.capacity, self.position = at_least("capacity", capacity, 2), 0
-        self._seed = seed
+        self._seed = seed_of(seed)
         self._memory: Memory | None = None
 
     def push(self, state: Any, action: Any, reward: Any, next_state: Any, done: Any) -> None:
@@ -185,7 +188,7 @@ class ReplayMemory:
         fields = {"s": _plain((n_s,)), "a": _plain((), "uint8" if n_a <= 256 else "int64"), "r": _plain()}
         fields |= {"done": _plain((), "bool"), "s_": _plain((n_s,))}
         schema = Schema(reward=None, **fields)
-        self._memory = Memory(schema, memory_size, sampler=Uniform(replace=False), seed=seed)
+        self._memory = Memory(schema, memory_size, sampler=Uniform(replace=False), seed=seed_of(seed))
         self.all_s, self.all_a, self.all_r, self.all_done, self.all_s_ = (self._memory.slots(name) for name in fields)
         self.t = 0
 

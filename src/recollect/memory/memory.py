@@ -291,10 +291,11 @@ class Memory:
         """A field's slots, all of them, to look into and to write to: ``[lanes, rows, ...]``.
 
         For what is known only later, such as advantages. Row ``serial`` of a lane lies in slot ``serial % rows``. What
-        is written here is not followed: every save from now on writes all rows, and journals do not have it.
+        is written here is not followed: every save of this memory from now on writes all rows, and journals, and other
+        processes' saves of shared rows, do not have it.
         """
-        self._subject.followed = False
         view = self._store.view(self.schema.columns.index(self.schema[key]), True)
+        self._subject.followed = False
         return np.asarray(view[0] if self._bare else view)
 
     def __contains__(self, key: object) -> bool:

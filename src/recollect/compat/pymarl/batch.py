@@ -47,7 +47,7 @@ class EpisodeBatch:
         self.max_seq_length = max_seq_length
         self.preprocess = {} if preprocess is None else preprocess
         self.device = device
-        self._targets: dict[str, tuple[torch.Tensor, Any]] = {}
+        self._targets: dict[str, tuple[torch.Tensor, Any, int]] = {}
         if data is not None:
             self.scheme: Scheme = dict(scheme)
             self.data = data
@@ -126,7 +126,7 @@ class EpisodeBatch:
         if made not in part:
             return
         target = self._target(made, part[made])
-        if shares and len(transforms) == 1 and type(transforms[0]) is OneHot:
+        if shares and len(transforms) == 1 and type(transforms[0]) is OneHot and given.shape[-1] == 1:
             writes.append((target, _index_for(target, index), _one_hot(given, transforms[0].out_dim)))
             return
         tensor = torch.tensor(given) if shares else given
@@ -139,13 +139,14 @@ class EpisodeBatch:
     def _target(self, name: str, tensor: torch.Tensor) -> Any:
         """An array that shares a tensor's memory, which is faster to write to; or the tensor, if there can be none."""
         known = self._targets.get(name)
-        if known is not None and known[0] is tensor:
+        # The same tensor may have got other memory: torch moves it when it is shared with another process.
+        if known is not None and known[0] is tensor and known[2] == tensor.data_ptr():
             return known[1]
         try:
             target: Any = tensor.numpy()
         except (TypeError, RuntimeError):  # not on the CPU, or of a dtype that NumPy does not know
             target = tensor
-        self._targets[name] = (tensor, target)
+        self._targets[name] = (tensor, target, tensor.data_ptr())
         return target
 
     def __getitem__(self, item: Any) -> Any:

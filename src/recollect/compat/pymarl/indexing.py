@@ -23,7 +23,7 @@ def parsed(item: Any, episodes: int, steps: int) -> tuple[Episodes, slice]:
     pair = isinstance(item, tuple)
     if pair and len(item) > 2:
         raise IndexError(f"an index must be episodes, or episodes and times, got {len(item)} parts")
-    which, when = (item if len(item) == 2 else (*item, slice(None))) if pair else (item, slice(None))
+    which, when = (*item, slice(None), slice(None))[:2] if pair else (item, slice(None))
     return _which(which, episodes), _when(when, steps)
 
 
@@ -71,7 +71,7 @@ def _which(item: Any, length: int) -> Episodes:
         return _plain(item)
     if isinstance(item, int) and not isinstance(item, bool):
         return _one(item, length, "an episode")
-    array = torch.as_tensor(np.asarray(item) if isinstance(item, (list, tuple)) else item).detach().cpu()
+    array = _tensor(item)
     if array.ndim == 0 and _is_whole(array):
         return _one(int(array), length, "an episode")
     if array.ndim == 1 and array.dtype == torch.bool and len(array) == length:
@@ -87,6 +87,17 @@ def _which(item: Any, length: int) -> Episodes:
         worst = int(array.min() if array.min() < -length else array.max())
         raise IndexError(f"an episode must be from {-length} to {length - 1}, got {worst}")
     return torch.where(array < 0, array + length, array)
+
+
+def _tensor(item: Any) -> torch.Tensor:
+    if isinstance(item, torch.Tensor):
+        return item.detach().cpu()
+    try:
+        array = np.asarray(item)
+        kind = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}[array.dtype.kind]
+    except (ValueError, KeyError):
+        raise IndexError(f"episodes must be numbers, a slice or a mask, got {item!r}") from None
+    return torch.from_numpy(np.array(array, kind))
 
 
 def _when(item: Any, length: int) -> slice:

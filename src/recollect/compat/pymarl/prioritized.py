@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from recollect.compat.drawing import generator
+from recollect.compat.lasting import exclusive
 from recollect.compat.pymarl.batch import EpisodeBatch
 from recollect.compat.pymarl.replay import ReplayBuffer
 from recollect.compat.pymarl.scheme import Preprocess
@@ -83,6 +84,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._drawn = (places, self._numbers[places])
         return self._read(np.array(places, np.int64)), places, weights
 
+    @exclusive
     def update_priorities(self, idxes: Any, priorities: Any) -> None:
         """Set the priorities of episodes; of those drawn last, ones replaced since are passed over.
 
@@ -113,7 +115,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return memory, notes | {"priorities": priorities}
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        super()._adopt(memory, notes)
         saved = notes["priorities"]
-        self._powers, self._numbers = np.array(saved["powers"], np.float64), np.array(saved["numbers"], np.int64)
-        self.max_priority = float(saved["largest"])
+        powers, numbers = np.array(saved["powers"], np.float64), np.array(saved["numbers"], np.int64)
+        super()._adopt(memory, notes)
+        self._powers, self._numbers, self.max_priority = powers, numbers, float(saved["largest"])
+        self._drawn = ([], np.zeros(0, np.int64))

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from recollect.compat.drawing import generator
-from recollect.compat.lasting import Lasting
+from recollect.compat.lasting import Lasting, exclusive
 from recollect.compat.pymarl.batch import EpisodeBatch
 from recollect.compat.pymarl.indexing import parsed
 from recollect.compat.pymarl.rows import EpisodeRows
 from recollect.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
+from recollect.compat.pymarl.values import array_of
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory
 
@@ -53,6 +54,7 @@ class ReplayBuffer(Lasting):
         self.batch_size = self.buffer_size = int(buffer_size)
         self.max_seq_length = int(max_seq_length)
         self.device = device
+        self._made = {made: source for source, (made, _) in self.preprocess.items()}
         self._rows = self._new_rows(seed)
         self._constants = {
             name: torch.zeros((self.buffer_size, *shape_of(about, groups)), dtype=type_of(about))
@@ -83,6 +85,7 @@ class ReplayBuffer(Lasting):
         steps = [name for name in self.scheme if name not in self._constants]
         return SimpleNamespace(transition_data=_Made(self, steps), episode_data=_Made(self, list(self._constants)))
 
+    @exclusive
     def insert_episode_batch(self, ep_batch: Any) -> None:
         """Put a batch of episodes in; each replaces the oldest once there are ``buffer_size``.
 
@@ -99,11 +102,15 @@ class ReplayBuffer(Lasting):
                 "ep_batch", rule, ep_batch.max_seq_length, "Make the buffer with a larger max_seq_length."
             )
         count = ep_batch.batch_size
+        if count < 1 or ep_batch.max_seq_length < 1:
+            raise OptionError("ep_batch", "have an episode and a step", f"{count} and {ep_batch.max_seq_length}")
         whole = {}
         for name, about in self.scheme.items():
             shape = shape_of(about, self.groups)
             lead = (count,) if name in self._constants else (count, ep_batch.max_seq_length)
             source = (constants if name in self._constants else steps).get(name)
+            if source is None and name in self._made and self._made[name] in steps:
+                continue
             if source is None:
                 source = torch.zeros((*lead, *shape), dtype=type_of(about))
             elif tuple(source.shape) != (*lead, *shape):
@@ -119,6 +126,7 @@ class ReplayBuffer(Lasting):
     def _inserted(self, places: Array) -> None:
         """What a kind of buffer does with the places of new episodes."""
 
+    @exclusive
     def update(
         self, data: Mapping[str, Any], bs: Any = slice(None), ts: Any = slice(None), mark_filled: bool = True
     ) -> None:
@@ -134,6 +142,14 @@ class ReplayBuffer(Lasting):
         self._rows.replace(places, batch.data.transition_data)
         for name, kept in self._constants.items():
             kept[torch.from_numpy(places)] = batch.data.episode_data[name]
+
+    def to(self, device: Any) -> None:
+        """Have batches come out on another device; episodes stay in the memory."""
+        self.device = device
+
+    def max_t_filled(self) -> torch.Tensor:
+        """Steps of the longest episode, as an int64 tensor ``[1]``."""
+        return self._whole("filled").sum(1).max(0)[0]
 
     def can_sample(self, batch_size: int) -> bool:
         """Whether there are as many episodes."""
@@ -218,7 +234,7 @@ class ReplayBuffer(Lasting):
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         constants = {
-            name: {"shape": list(tensor.shape), "bytes": np.asarray(tensor).tobytes().hex()}
+            name: array_of(tensor.flatten().view(torch.uint8)).tobytes().hex()
             for name, tensor in self._constants.items()
         }
         notes = {"layout": self._rows.layout(), "ring": self._rows.ring.notes(), "constants": constants}
@@ -232,11 +248,24 @@ class ReplayBuffer(Lasting):
         return EpisodeRows(self.scheme, self.groups, self.preprocess, *sizes, seed, layout)
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        self._rows = self._new_rows(0, notes["layout"])
-        self._rows.ring.adopt(memory, notes["ring"])
-        for name, saved in notes["constants"].items():
-            array = np.frombuffer(bytes.fromhex(saved["bytes"]), np.asarray(self._constants[name]).dtype)
-            self._constants[name] = torch.from_numpy(array.reshape(saved["shape"]).copy())
+        rows = self._new_rows(0, notes["layout"])
+        rows.ring.adopt(memory, notes["ring"])
+        self._rows = rows
+        for name, tensor in self._constants.items():
+            saved = np.frombuffer(bytes.fromhex(notes["constants"][name]), np.uint8).copy()
+            tensor.copy_(torch.from_numpy(saved).view(tensor.dtype).reshape(tensor.shape))
+
+    def _facts(self) -> dict[str, Any]:
+        about = [
+            [name, str(shape_of(entry, self.groups)), str(type_of(entry)), name in self._constants]
+            for name, entry in self.scheme.items()
+        ]
+        return {
+            "scheme": about,
+            "preprocess": sorted(self._made),
+            "buffer_size": self.buffer_size,
+            "max_seq_length": self.max_seq_length,
+        }
 
 
 @final

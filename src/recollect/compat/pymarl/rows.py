@@ -10,6 +10,7 @@ import torch
 
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.pymarl.scheme import Preprocess, Scheme, shape_of, type_of
+from recollect.compat.pymarl.values import array_of
 from recollect.memory import Memory, Sequence
 from recollect.schema import Field, Schema
 
@@ -43,7 +44,8 @@ class EpisodeRows:
         self._preprocess = preprocess
         self._count, self._steps = count, steps
         self._names = {name: f"v{i}" for i, name in enumerate(self._scheme)}
-        self._made = {made: source for source, (made, _) in preprocess.items() if made in self._scheme}
+        self._sources = {made: source for source, (made, _) in preprocess.items() if made in self._scheme}
+        self._made = dict(self._sources)  # as long as what is there is what transforms make
         self._wide: set[str] = set(layout["wide"] if layout else ())
         for name in layout["kept"] if layout else ():
             self._made.pop(name, None)
@@ -55,9 +57,7 @@ class EpisodeRows:
         if name in self._made:
             return Field((), "bool", role="plain")  # whether it was made in this row, or is zero
         dtype = _stored_type(type_of(self._scheme[name]))
-        if name == "filled":
-            dtype = np.dtype(bool)
-        elif dtype.kind in "iu" and name not in self._wide:
+        if dtype.kind in "iu" and name not in self._wide:
             dtype = np.dtype("uint8")
         return Field(self._shapes[name], dtype, role="plain")
 
@@ -68,8 +68,7 @@ class EpisodeRows:
 
     def layout(self) -> dict[str, Any]:
         """What was found to need more room, for snapshots."""
-        made = {made for made, _ in self._preprocess.values() if made in self._scheme}
-        return {"wide": sorted(self._wide), "kept": sorted(made - set(self._made))}
+        return {"wide": sorted(self._wide), "kept": sorted(set(self._sources) - set(self._made))}
 
     def _give_room(self, names: set[str]) -> None:
         """Keep values as they are from now on, those of the episodes that are there too."""
@@ -114,7 +113,8 @@ class EpisodeRows:
 
     def _packed(self, tensors: Tensors) -> list[tuple[dict[str, Array], int]]:
         """Rows of episodes and how many there are, once there is room for all that they hold."""
-        arrays = {name: _array(tensor) for name, tensor in tensors.items()}
+        tensors = tensors | {made: self._made_here(made, tensors) for made in self._sources if made not in tensors}
+        arrays = {name: array_of(tensor) for name, tensor in tensors.items()}
         while True:
             made = {name: self._made_rows(name, tensors) for name in self._made}
             larger = {name for name, rows in made.items() if rows is None} | self._too_large(arrays)
@@ -137,7 +137,7 @@ class EpisodeRows:
     def _too_large(self, arrays: dict[str, Array]) -> set[str]:
         found = set()
         for name, array in arrays.items():
-            narrow = array.dtype.kind in "iu" and name != "filled" and name not in self._wide and name not in self._made
+            narrow = array.dtype.kind in "iu" and name not in self._wide and name not in self._made
             if narrow and array.size and not 0 <= array.min() <= array.max() <= 255:
                 found.add(name)
         return found
@@ -145,7 +145,7 @@ class EpisodeRows:
     def _made_rows(self, name: str, tensors: Tensors) -> Array | None:
         """Which rows ``[episodes, steps]`` hold what the transforms make; None if others hold more than zeros."""
         there = tensors[name]
-        expected = self._transformed(name, tensors[self._made[name]])
+        expected = self._transformed(name, tensors[self._sources[name]])
         axes = tuple(range(2, there.ndim))
         same = (there == expected).all(dim=axes) if axes else there == expected
         blank = (there == 0).all(dim=axes) if axes else there == 0
@@ -153,11 +153,16 @@ class EpisodeRows:
             return None
         return np.asarray((same & ~blank).numpy())
 
+    def _made_here(self, name: str, tensors: Tensors) -> torch.Tensor:
+        """What a batch that does not have it would have: made in steps that are filled."""
+        flags = array_of(tensors["filled"])[..., 0] != 0
+        return self._make(name, tensors[self._sources[name]], flags)
+
     def _transformed(self, name: str, source: torch.Tensor) -> torch.Tensor:
         made = source
-        for transform in self._preprocess[self._made[name]][1]:
+        for transform in self._preprocess[self._sources[name]][1]:
             made = transform.transform(made)
-        lead = source.shape[: source.ndim - len(self._shapes[self._made[name]])]
+        lead = source.shape[: source.ndim - len(self._shapes[self._sources[name]])]
         return made.reshape(*lead, *self._shapes[name]).to(self._types[name])
 
     # ---- reading ---------------------------------------------------------------------------------------------------
@@ -186,7 +191,7 @@ class EpisodeRows:
 
     def _make(self, name: str, source: torch.Tensor, flags: Array) -> torch.Tensor:
         """What transforms make of a source ``[..., steps, ...]``, where a row says that it was made."""
-        made = self._transformed(name, source.to(self._types[self._made[name]]))
+        made = self._transformed(name, source.to(self._types[self._sources[name]]))
         there = torch.from_numpy(flags)
         there = there.reshape(*there.shape, *(1,) * (made.ndim - there.ndim))
         return torch.where(there, made, torch.zeros((), dtype=made.dtype))
@@ -198,18 +203,11 @@ class EpisodeRows:
 
 
 def _stored_type(dtype: torch.dtype) -> np.dtype[Any]:
-    try:
-        return np.asarray(torch.empty(0, dtype=dtype)).dtype
-    except TypeError:
-        return np.dtype("float32")  # bfloat16, exactly
-
-
-def _array(tensor: torch.Tensor) -> Array:
-    tensor = tensor.detach().cpu()
-    return np.asarray(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
+    stored: np.dtype[Any] = array_of(torch.empty(0, dtype=dtype)).dtype
+    return stored
 
 
 def _used(rows: Array) -> int:
     """Rows up to the last that is not all zeros."""
-    used = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
+    used = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1)) if len(rows) else rows
     return int(used[-1]) + 1 if used.size else 0

@@ -9,15 +9,24 @@ import torch
 
 from recollect.errors import OptionError
 
-__all__ = ["as_array", "as_tensor", "fits"]
+__all__ = ["array_of", "as_array", "as_tensor", "fits"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """A tensor's values as an array; of dtypes that NumPy does not know as float32, which holds them exactly."""
+    tensor = tensor.detach().cpu().resolve_neg().resolve_conj()
+    try:
+        return np.asarray(tensor.numpy())
+    except TypeError:
+        return np.asarray(tensor.float().numpy())
 
 
 def as_array(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
     """A value as an array."""
     if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
+        value = array_of(value)
     if type(value) is np.ndarray:
         if value.dtype == dtype:
             return value
@@ -25,7 +34,8 @@ def as_array(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
             limits = np.iinfo(dtype)
             if int(value.min()) < limits.min or int(value.max()) > limits.max:
                 raise OptionError(name, f"fit {dtype}", f"{value.min()} to {value.max()}")
-        return value.astype(dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return value.astype(dtype)
     try:
         return np.array(value, dtype)
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
@@ -38,7 +48,7 @@ def as_array(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
 def _stacked(value: Any) -> Array | None:
     """A list of tensors, or of lists of them, as one array."""
     if isinstance(value, torch.Tensor):
-        return np.asarray(value.detach().cpu())
+        return array_of(value)
     if isinstance(value, (list, tuple)):
         parts = [_stacked(part) for part in value]
         shapes = {None if part is None else part.shape for part in parts}

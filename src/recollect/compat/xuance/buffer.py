@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from recollect.compat.checks import at_least, flags_of
-from recollect.compat.lasting import Lasting
+from recollect.compat.lasting import Lasting, exclusive
 from recollect.compat.xuance.arrays import create_memory, sample_batch
 from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array, Slots
@@ -156,6 +156,7 @@ class StepBuffer(Buffer, Lasting):
             fields["aux_info"] = self._aux.field
         self._slots = Slots(fields, self.n_envs, self.n_size, sampler=sampler, seed=seed)
 
+    @exclusive
     def _put(self, step: dict[str, Any], terminals: Any, aux_info: Any, truncations: Any) -> None:
         lead = (self.n_envs,)
         terminated = flags_of("terminals", terminals, lead)
@@ -168,6 +169,7 @@ class StepBuffer(Buffer, Lasting):
         self._aux.put(objects, slot)
         self.ptr, self.size = self._slots.ptr, self._slots.size
 
+    @exclusive
     def _forget(self) -> None:
         self._slots.clear()
         self._aux.clear()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import at_least, flags_of
-from recollect.compat.lasting import Lasting
+from recollect.compat.lasting import Lasting, exclusive
 from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
@@ -112,11 +112,13 @@ class StepsBuffer(BaseBuffer, Lasting):
         self.data_shapes = {key: getattr(array, "shape", None) for key, array in self.data.items()}
         self.ptr, self.size = self._slots.ptr, self._slots.size
 
+    @exclusive
     def clear(self) -> None:
         """Forget everything."""
         self._slots.clear()
         self._expose()
 
+    @exclusive
     def store(self, step_data: Mapping[str, Any]) -> None:
         """Store one step of every environment: arrays ``[n_envs, ...]`` by name; other names are passed over.
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, index, stored
-from recollect.compat.lasting import Lasting
+from recollect.compat.drawing import seed_of
+from recollect.compat.lasting import Lasting, exclusive
 from recollect.compat.xuance.marl_buffer import BaseBuffer, field_name, shape_of
 from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array
@@ -47,7 +48,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
             for key, part in parts.items()
         }
         self._schema = Schema(reward=None, **fields)
-        self._memory = self._make(seed)
+        self._memory = self._make(seed_of(seed))
         self._episodes = 0
         self._expose()
         self.clear_episodes()
@@ -95,6 +96,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
         """Whether every new episode replaces an old one."""
         return bool(self.size >= self.buffer_size)
 
+    @exclusive
     def clear(self) -> None:
         """Forget all stored episodes; those still going on stay."""
         state = self._memory.random_state
@@ -193,6 +195,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
             cell[...] = value
         self._length[i_env] = next_t
 
+    @exclusive
     def store_episodes(self) -> None:
         """Store the episodes that were finished; those still going on stay where they are."""
         for env in np.flatnonzero(self._length):

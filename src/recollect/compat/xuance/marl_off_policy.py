@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import at_least
+from recollect.compat.lasting import exclusive
 from recollect.compat.xuance.marl_buffer import StepsBuffer
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.slots import Array
@@ -84,11 +85,13 @@ class MeanField_OffPolicyBuffer(MARL_OffPolicyBuffer):  # noqa: N801 - their nam
     def _also(self, step_data: Mapping[str, Any], step: dict[str, Any]) -> dict[str, Any]:
         return {} if "act_mean_next" in step_data else {"act_mean_next": step["act_mean"]}
 
+    @exclusive
     def clear(self) -> None:
         """Forget everything."""
         super().clear()
         self._waits[:] = False
 
+    @exclusive
     def store(self, step_data: Mapping[str, Any]) -> None:
         """Store one step of every environment: arrays ``[n_envs, ...]`` by name, ``act_mean`` among them."""
         before = self._slots.ptr - 1

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import index
+from recollect.compat.lasting import exclusive
 from recollect.compat.xuance.marl_buffer import StepsBuffer, shape_of
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.paths import advantages, check_finished, last_values, of_agents, td_lambda_returns
@@ -78,12 +79,14 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         """The slots where the paths begin that are not finished yet; a copy."""
         return np.asarray(self._since % self.n_size)
 
+    @exclusive
     def clear(self) -> None:
         """Forget everything, the beginnings of paths too."""
         super().clear()
         self._since[:] = 0
         self._cut_off[:] = False
 
+    @exclusive
     def store(self, step_data: Mapping[str, Any]) -> None:
         """Store one step of every environment, as replay does; after a truncated one ``finish_path`` has to follow."""
         check_finished(self._cut_off)
@@ -91,6 +94,7 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         ended = self.data["terminals"][:, self._slots.ptr - 1].reshape(self.n_envs, -1).all(axis=1)
         self._cut_off = self._truncated(step_data) & ~ended
 
+    @exclusive
     def finish_path(self, value: Any, i_env: int, value_normalizer: Any = None) -> None:
         """Work out returns and advantages of an environment's steps since the last call.
 
@@ -200,6 +204,7 @@ class COMA_Buffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
         del fields["advantages"]
         return fields | {"actions_onehot": self._of_agents((self.dim_act,))}
 
+    @exclusive
     def finish_path(self, value: Any, i_env: int, value_normalizer: Any = None) -> None:
         """Work out TD(lambda) returns of an environment's steps since the last call, as other rollouts do."""
         path = self._path(i_env)

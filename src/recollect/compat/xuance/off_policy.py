@@ -8,6 +8,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, index, plain
 from recollect.compat.drawing import generator
+from recollect.compat.lasting import exclusive
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.slots import Array, slots_of
@@ -161,6 +162,7 @@ class PerOffPolicyBuffer(_Transitions):
         samples = Samples((*self._documented(batch), batch.weights.reshape(shape), known.reshape(shape)))
         return self._with_auxiliary(samples, batch)
 
+    @exclusive
     def update_priorities(self, idxes: Any, priorities: Any) -> None:
         """Set the priorities of steps to the size of their errors.
 

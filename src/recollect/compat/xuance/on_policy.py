@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import index
+from recollect.compat.lasting import exclusive
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.paths import advantages, check_finished, last_values, of_agents
@@ -74,12 +75,14 @@ class DummyOnPolicyBuffer(StepBuffer):
         """Advantages, once ``finish_path`` has worked them out."""
         return np.asarray(self._slots.arrays("advantages"))
 
+    @exclusive
     def clear(self) -> None:
         """Forget everything, the beginnings of paths too."""
         self._forget()
         self._since[:] = 0
         self._cut_off[:] = False
 
+    @exclusive
     def store(
         self,
         obs: Any,
@@ -102,6 +105,7 @@ class DummyOnPolicyBuffer(StepBuffer):
         if truncations is not None:
             self._cut_off = np.array(truncations, bool) & ~np.asarray(terminals, bool)
 
+    @exclusive
     def finish_path(self, val: Any, i: int) -> None:
         """Work out returns and advantages of an environment's steps since the last call.
 

@@ -10,7 +10,7 @@ import numpy as np
 from recollect.compat.checks import at_least
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
-from recollect.compat.lasting import Lasting
+from recollect.compat.lasting import Lasting, exclusive
 from recollect.compat.xuance.buffer import Buffer, Samples
 from recollect.compat.xuance.nests import field_of, in_nest
 from recollect.compat.xuance.slots import Array
@@ -113,11 +113,13 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
         """Whether there are as many episodes as a batch has sequences."""
         return self.size >= self.batch_size
 
+    @exclusive
     def clear(self, *_: Any) -> None:
         """Forget everything."""
         self._ring.clear()
         self.ptr, self.size = 0, 0
 
+    @exclusive
     def store(self, episode: EpisodeBuffer) -> None:
         """Store a whole episode; once there are ``n_size``, the oldest makes room."""
         length = len(episode)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from recollect.compat.drawing import seed_of
 from recollect.compat.xuance.nests import in_nest
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory import Batch, Memory, Sampler, Transition, Window
@@ -38,7 +39,7 @@ class Slots:
         self.fields = fields
         self.n_envs, self.n_size = n_envs, n_size
         self._options: dict[str, Any] = {"sampler": sampler, "window": window or Transition()}
-        self.memory = self._make(seed)
+        self.memory = self._make(seed_of(seed))
         self.count = 0
         """Steps since the memory was new or cleared."""
 
