@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import threading
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -93,3 +96,51 @@ def test_what_is_written_later_is_read_and_saved(tmp_path: Path) -> None:
         assert each.read([1], [5]).advantage.tolist() == [7.0]
         assert each.read([0], [5]).advantage.tolist() == [0.0]
     assert memory.slots("obs").shape == (2, 20_000, 2)
+
+
+def test_forgetting_waits_for_rows_that_are_being_saved_and_for_no_others() -> None:
+    memory = rc.Memory(rc.Schema(note=rc.Field((), "int64"), reward=None), 1000)
+    memory.extend(note=np.arange(500), terminated=np.zeros(500, bool), truncated=np.zeros(500, bool))
+    memory._store.release(np.array([100]))  # as if a save had written the rows before
+    memory.forget(0, 100)
+    assert len(memory) == 400
+    waiting = threading.Thread(target=memory.forget, args=(0, 150))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    assert len(memory) == 400  # readers pass
+    memory._store.release(None)
+    waiting.join(10)
+    assert len(memory) == 350
+
+
+ACTOR = """
+import sys, time
+import numpy as np, recollect as rc
+memory = rc.Memory.open(rc.Shared(sys.argv[1]), window=rc.Sequence(4))
+ends, written, stop = np.arange(100) == 99, 0, time.monotonic() + 1.5
+while time.monotonic() < stop:
+    block = np.repeat(np.arange(written, written + 100, dtype=np.float32), 500).reshape(100, 500)
+    memory.extend(x=block, terminated=ends, truncated=np.zeros(100, bool))
+    written += 100
+    if written % 1000 == 0:
+        memory.forget(0, written - 500)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
+def test_a_learner_goes_on_while_an_actor_forgets() -> None:
+    name = f"test-{uuid.uuid4().hex}"
+    schema = rc.Schema(x=rc.Field((500,)), reward=None)
+    with rc.Memory(schema, 4000, storage=rc.Shared(name), window=rc.Sequence(4), seed=0) as memory:
+        actor = subprocess.Popen([sys.executable, "-c", ACTOR, name])
+        while memory.ready == 0:
+            assert actor.poll() is None
+        drawn = 0
+        while actor.poll() is None or drawn < 100:
+            batch = memory.sample(16)
+            assert (batch.x == batch.x[:, :, :1]).all()
+            assert (np.diff(batch.x[:, :, 0], axis=1)[batch.mask[:, 1:]] == 1).all()
+            drawn += 1
+        assert actor.wait() == 0
+        assert 400 <= len(memory) <= 1500
