@@ -135,7 +135,7 @@ def finish(steps: int) -> tuple[dict[str, Any], str]:
     value = np.ones((AGENTS, 1), np.float32)
 
     def our_turn() -> None:
-        ours._since[0] = 256 - steps  # as if they had not been finished
+        ours._paths._since[0] = 256 - steps  # as if they had not been finished
         ours.finish_path(value, 0)
 
     def plain_turn() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -451,11 +453,32 @@ def test_saving_beside_inserting(tmp_path: Path) -> None:
         thread.join()
 
 
+SEEDED = """
+import sys
+import numpy as np, torch as th
+from recollect.compat.pymarl import EpisodeBatch, ReplayBuffer
+np.random.seed(int(sys.argv[1]))
+first = np.random.rand()
+scheme = {"x": {"vshape": (1,), "dtype": th.long}}
+batch = EpisodeBatch(scheme, {}, 50, 3)
+batch.update({"x": np.arange(50)[:, None, None]}, ts=0)
+for _ in range(2):
+    buffer = ReplayBuffer(scheme, {}, 50, 3)
+    buffer.insert_episode_batch(batch)
+    print(buffer.sample(20)["x"][:, 0, 0].tolist())
+print(np.random.rand())
+"""
+
+
 def test_programs_that_seed_numpy_repeat_their_draws() -> None:
-    drawn = []
-    for seed in (3, 3, 4):
-        np.random.seed(seed)  # noqa: NPY002
-        buffer = ReplayBuffer({"x": {"vshape": (1,), "dtype": th.long}}, {}, 50, 3)
-        buffer.insert_episode_batch(numbered(list(range(50)))[1])
-        drawn.append(buffer.sample(20)["x"][:, 0, 0].tolist())
-    assert drawn[0] == drawn[1] != drawn[2]
+    def run(seed: int) -> list[str]:
+        line = [sys.executable, "-c", SEEDED, str(seed)]
+        return subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()
+
+    one, again, other = run(3), run(3), run(4)
+    assert one == again
+    assert one[0] != one[1]
+    assert one[0] != other[0]
+    plain = np.random.RandomState(3)
+    plain.rand()
+    assert float(one[2]) == plain.rand()  # nothing was drawn from it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import numpy as np
@@ -9,13 +10,22 @@ import numpy as np
 from recollect.memory import Memory
 
 _LOCK = threading.Lock()
+_MADE = itertools.count()
 
 __all__ = ["generator", "seed_of"]
 
 
 def seed_of(seed: int | None) -> int:
-    """The seed; for None one from NumPy's global generator, which programs written for these buffers seed."""
-    return int(np.random.randint(0, 2**31 - 1)) if seed is None else seed  # noqa: NPY002
+    """The seed; for None one made of the state of NumPy's global generator, which old programs seed.
+
+    Nothing is drawn from it, so what such a program draws itself stays the same. Buffers made one after the other get
+    different seeds.
+    """
+    if seed is not None:
+        return seed
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    words = np.append(np.asarray(state["state"]["key"], np.uint32), [state["state"]["pos"], next(_MADE)])
+    return int(np.random.SeedSequence([int(word) for word in words]).generate_state(1, np.uint64)[0])
 
 
 def generator(memory: Memory) -> np.random.Generator:

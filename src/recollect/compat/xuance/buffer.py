@@ -198,10 +198,7 @@ class StepBuffer(Buffer, Lasting):
     @property
     def truncations(self) -> Array:
         """Which steps were cut off by a time limit, as far as ``store`` was told; a copy."""
-        flags = np.zeros((self.n_envs, self.n_size), bool)
-        known = self._slots.memory["truncated"]
-        flags[:, : known.shape[1]] = known
-        return flags
+        return self._slots.truncations()
 
     @property
     def auxiliary_infos(self) -> Any:

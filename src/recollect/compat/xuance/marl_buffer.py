@@ -164,10 +164,7 @@ class StepsBuffer(BaseBuffer, Lasting):
     @property
     def truncations(self) -> Array:
         """Which steps were cut off by a time limit, as far as ``store`` was told, ``[n_envs, n_size]``; a copy."""
-        flags = np.zeros((self.n_envs, self.n_size), bool)
-        known = self._slots.memory["truncated"]
-        flags[:, : known.shape[1]] = known
-        return flags
+        return self._slots.truncations()
 
     def _of_batch(self, batch: Any) -> dict[str, Any]:
         return {key: self._slots.of_batch(field_name(key), batch) for key in self._names}

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from recollect.compat.checks import index
 from recollect.compat.lasting import exclusive
 from recollect.compat.xuance.marl_buffer import StepsBuffer, shape_of
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.paths import advantages, check_finished, last_values, of_agents, td_lambda_returns
+from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents, td_lambda_returns
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory, targets
@@ -55,9 +54,8 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         if int(np.prod(self._reward_shape)) not in (1, self.n_agents):
             rule = f"hold one number, or one for each of {self.n_agents} agents"
             raise OptionError("rew_space", rule, list(self._reward_shape))
-        self._since = np.zeros(self.n_envs, np.int64)
-        self._cut_off = np.zeros(self.n_envs, bool)
         self._setup(self._fields(**kwargs), seed=seed)
+        self._paths = Paths(self._slots)
 
     def _fields(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
         return {**self._common_fields(), **self._value_fields(), "log_pi_old": self._of_agents(())}
@@ -77,22 +75,21 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
     @property
     def start_ids(self) -> Array:
         """The slots where the paths begin that are not finished yet; a copy."""
-        return np.asarray(self._since % self.n_size)
+        return self._paths.start_ids
 
     @exclusive
     def clear(self) -> None:
         """Forget everything, the beginnings of paths too."""
         super().clear()
-        self._since[:] = 0
-        self._cut_off[:] = False
+        self._paths.clear()
 
     @exclusive
     def store(self, step_data: Mapping[str, Any]) -> None:
         """Store one step of every environment, as replay does; after a truncated one ``finish_path`` has to follow."""
-        check_finished(self._cut_off)
+        self._paths.check_finished()
         super().store(step_data)
         ended = self.data["terminals"][:, self._slots.ptr - 1].reshape(self.n_envs, -1).all(axis=1)
-        self._cut_off = self._truncated(step_data) & ~ended
+        self._paths.cut_off(self._truncated(step_data) & ~ended)
 
     @exclusive
     def finish_path(self, value: Any, i_env: int, value_normalizer: Any = None) -> None:
@@ -102,20 +99,13 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
             value: Values of what was seen after the newest step, one for each agent or one for all.
             value_normalizer: What the values were normalised by, with a method ``denormalize``.
         """
-        path = self._path(i_env)
+        path = self._paths.slots("i_env", i_env)
         if path.size:
             along = self._along(path, i_env, value, value_normalizer)
             returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda)
             self._put_back("returns", i_env, path, returns)
             self._put_back("advantages", i_env, path, advantage)
-        self._finished(i_env)
-
-    def _path(self, i_env: int) -> Array:
-        return self._slots.path(int(self._since[index("i_env", i_env, 0, self.n_envs - 1)]))
-
-    def _finished(self, i_env: int) -> None:
-        self._since[i_env] = self._slots.count
-        self._cut_off[i_env] = False
+        self._paths.finish(i_env)
 
     def _along(self, path: Array, i_env: int, value: Any, normalizer: Any) -> tuple[Array, Array, Array]:
         """Rewards, values and terminals of a path, as targets take them."""
@@ -144,11 +134,11 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         memory, notes = super()._parts()
-        return memory, notes | {"since": self._since.tolist(), "cut_off": self._cut_off.tolist()}
+        return memory, notes | self._paths.notes()
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         super()._adopt(memory, notes)
-        self._since, self._cut_off = np.array(notes["since"], np.int64), np.array(notes["cut_off"], bool)
+        self._paths.adopt(notes)
 
 
 class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
@@ -207,11 +197,11 @@ class COMA_Buffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
     @exclusive
     def finish_path(self, value: Any, i_env: int, value_normalizer: Any = None) -> None:
         """Work out TD(lambda) returns of an environment's steps since the last call, as other rollouts do."""
-        path = self._path(i_env)
+        path = self._paths.slots("i_env", i_env)
         if path.size:
             along = self._along(path, i_env, value, value_normalizer)
             self._put_back("returns", i_env, path, td_lambda_returns(*along, gamma=self.gamma, lam=self.td_lambda))
-        self._finished(i_env)
+        self._paths.finish(i_env)
 
 
 def needed_argument(kwargs: dict[str, Any], name: str) -> Any:

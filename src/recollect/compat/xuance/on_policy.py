@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from recollect.compat.checks import index
 from recollect.compat.lasting import exclusive
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.paths import advantages, check_finished, last_values, of_agents
+from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows
 from recollect.memory import Memory, targets
@@ -49,8 +48,7 @@ class DummyOnPolicyBuffer(StepBuffer):
         fields = {"obs": self._observation_field(), "value": _NUMBER, "returns": _NUMBER, "advantages": _NUMBER}
         self._setup(n_envs, n_size, fields, sampler=None, seed=seed)
         self.buffer_size = self.n_size * self.n_envs
-        self._since = np.zeros(self.n_envs, np.int64)
-        self._cut_off = np.zeros(self.n_envs, bool)
+        self._paths = Paths(self._slots)
 
     def _observation_field(self) -> Any:
         return field_of("observation_space", self.observation_space)
@@ -58,7 +56,7 @@ class DummyOnPolicyBuffer(StepBuffer):
     @property
     def start_ids(self) -> Array:
         """The slots where the paths begin that are not finished yet; a copy."""
-        return np.asarray(self._since % self.n_size)
+        return self._paths.start_ids
 
     @property
     def values(self) -> Array:
@@ -79,8 +77,7 @@ class DummyOnPolicyBuffer(StepBuffer):
     def clear(self) -> None:
         """Forget everything, the beginnings of paths too."""
         self._forget()
-        self._since[:] = 0
-        self._cut_off[:] = False
+        self._paths.clear()
 
     @exclusive
     def store(
@@ -98,12 +95,12 @@ class DummyOnPolicyBuffer(StepBuffer):
         Args:
             truncations: Which environments were cut off by a time limit; ``finish_path`` has to follow for them.
         """
-        check_finished(self._cut_off)
+        self._paths.check_finished()
         zeros = np.zeros(self.n_envs, np.float32)
         step = {"obs": obs, "acts": acts, "rews": rews, "value": value, "returns": zeros, "advantages": zeros}
         self._put(step, terminals, aux_info, truncations)
         if truncations is not None:
-            self._cut_off = np.array(truncations, bool) & ~np.asarray(terminals, bool)
+            self._paths.cut_off(np.array(truncations, bool) & ~np.asarray(terminals, bool))
 
     @exclusive
     def finish_path(self, val: Any, i: int) -> None:
@@ -113,15 +110,13 @@ class DummyOnPolicyBuffer(StepBuffer):
             val: Value of what was seen after the newest step; does not matter if that terminated the episode.
             i: The environment.
         """
-        i = index("i", i, 0, self.n_envs - 1)
-        path = self._slots.path(int(self._since[i]))
+        path = self._paths.slots("i", i)
         if path.size:
             last = last_values("val", val, 1)
             along = of_agents(self.rewards[i, path], self.values[i, path], last, self.terminals[i, path], 1, None)
             returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lam)
             self.returns[i, path], self.advantages[i, path] = returns[:, 0], advantage[:, 0]
-        self._since[i] = self._slots.count
-        self._cut_off[i] = False
+        self._paths.finish(i)
 
     def sample(self, indexes: Any) -> Samples:
         """Observations, actions, returns, values, advantages and auxiliary information of steps.
@@ -141,11 +136,11 @@ class DummyOnPolicyBuffer(StepBuffer):
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         memory, notes = super()._parts()
-        return memory, notes | {"since": self._since.tolist(), "cut_off": self._cut_off.tolist()}
+        return memory, notes | self._paths.notes()
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         super()._adopt(memory, notes)
-        self._since, self._cut_off = np.array(notes["since"], np.int64), np.array(notes["cut_off"], bool)
+        self._paths.adopt(notes)
 
 
 class DummyOnPolicyBuffer_Atari(DummyOnPolicyBuffer):  # noqa: N801 - their name

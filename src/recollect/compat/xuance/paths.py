@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
-from recollect.compat.checks import plain
-from recollect.compat.xuance.slots import Array
+from recollect.compat.checks import index, plain
+from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import targets
 
-__all__ = ["advantages", "check_finished", "last_values", "of_agents", "td_lambda_returns"]
+__all__ = ["Paths", "advantages", "last_values", "of_agents", "td_lambda_returns"]
+
+
+@final
+class Paths:
+    """Where the environments' paths begin whose returns are not worked out yet."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._since = np.zeros(self._slots.n_envs, np.int64)
+        self._cut_off = np.zeros(self._slots.n_envs, bool)
+
+    @property
+    def start_ids(self) -> Array:
+        """The slots where they begin; a copy."""
+        return np.asarray(self._since % self._slots.n_size)
+
+    def check_finished(self) -> None:
+        """Refuse a step after a truncated one whose returns nobody has worked out."""
+        if self._cut_off.any():
+            rule = f"be called for environment {int(self._cut_off.argmax())} after its truncated step"
+            remedy = "Pass it the value of what was seen last."
+            raise StepError((Problem("finish_path", rule, "another step", remedy),))
+
+    def cut_off(self, flags: Array) -> None:
+        """Note which environments' newest step was truncated."""
+        self._cut_off = flags
+
+    def slots(self, name: str, env: Any) -> Array:
+        """The slots of an environment's path, oldest first."""
+        return self._slots.path(int(self._since[index(name, env, 0, self._slots.n_envs - 1)]))
+
+    def finish(self, env: int) -> None:
+        """Note that an environment's path is worked out."""
+        self._since[env] = self._slots.count
+        self._cut_off[env] = False
+
+    def notes(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {"since": self._since.tolist(), "cut_off": self._cut_off.tolist()}
+
+    def adopt(self, notes: dict[str, Any]) -> None:
+        """From a snapshot."""
+        self._since, self._cut_off = np.array(notes["since"], np.int64), np.array(notes["cut_off"], bool)
 
 
 def advantages(
@@ -34,13 +81,6 @@ def advantages(
 def td_lambda_returns(rewards: Array, values: Array, terminated: Array, *, gamma: float, lam: float) -> Array:
     """TD(lambda) returns ``[T, N]``, with arguments as of ``advantages``."""
     return targets.td_lambda(rewards, values[1:], terminated=terminated, gamma=gamma, lam=lam)
-
-
-def check_finished(cut_off: Array) -> None:
-    """Refuse a step after a truncated one whose returns nobody has worked out."""
-    if cut_off.any():
-        rule = f"be called for environment {int(cut_off.argmax())} after its truncated step"
-        raise StepError((Problem("finish_path", rule, "another step", "Pass it the value of what was seen last."),))
 
 
 def last_values(name: str, value: Any, n_agents: int) -> Array:

@@ -81,6 +81,13 @@ class Slots:
         """A field's slots ``[n_envs, n_size, ...]``: views, nested as the field is."""
         return in_nest(self.fields[name], name, self.memory.slots)
 
+    def truncations(self) -> Array:
+        """Which steps were cut off, ``[n_envs, n_size]``; a copy."""
+        flags = np.zeros((self.n_envs, self.n_size), bool)
+        known = self.memory["truncated"]
+        flags[:, : known.shape[1]] = known
+        return flags
+
     def of_batch(self, name: str, batch: Batch) -> Any:
         """A field of a batch, nested as the field is."""
         return in_nest(self.fields[name], name, lambda path: entry(batch, path))

@@ -1,0 +1,484 @@
+"""What XuanCe's documents get wrong about memories for many agents, row by row; and what else may go wrong."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from scipy import stats
+
+import recollect as rc
+from recollect.compat.xuance import memory_tools_marl as xm
+from xuance_marl_world import (
+    ACT,
+    DIM,
+    OBS,
+    STATE,
+    A,
+    Normalizer,
+    World,
+    episodes_world,
+    make,
+    mean_field,
+    mean_step,
+    pairs_of,
+    rnn,
+    rnn_step,
+    rollout,
+)
+
+
+def test_without_gae_many_agents_have_masked_returns_too() -> None:
+    buffer = xm.MARL_OnPolicyBuffer(2, None, (1,), (), (2, 1), (2,), 1, 3, False, False, 0.5, 0.9)
+    for reward, done in ((1.0, [False, False]), (1.0, [True, False]), (4.0, [False, False])):
+        step = {"obs": np.zeros((1, 2, 1)), "actions": np.zeros((1, 2)), "rewards": np.full((1, 2, 1), reward)}
+        step |= {"values": np.full((1, 2, 1), 0.5), "log_pi_old": np.zeros((1, 2)), "terminals": np.array([done])}
+        buffer.store(step)
+    buffer.finish_path(np.array([[8.0], [8.0]]), 0)
+    assert buffer.data["returns"][0, :, 0, 0].tolist() == [1.5, 1.0, 8.0]
+    assert buffer.data["returns"][0, :, 1, 0].tolist() == [3.5, 5.0, 8.0]
+    assert buffer.data["advantages"][0, :, 0, 0].tolist() == [1.0, 0.5, 7.5]
+
+
+def test_finish_path_denormalises_by_the_value_normalizer() -> None:
+    for cls in (xm.MARL_OnPolicyBuffer, xm.COMA_Buffer):
+        buffer, world = rollout(cls, n_envs=1, size=4)
+        plain, _ = rollout(cls, n_envs=1, size=4)
+        for _ in range(4):
+            step = world.step()
+            buffer.store(step)
+            plain.store(step | {"values": step["values"] * 3 + 2})
+        last = np.ones((A, 1), np.float32)
+        buffer.finish_path(last, 0, Normalizer())
+        plain.finish_path(last * 3 + 2, 0)
+        np.testing.assert_allclose(buffer.data["returns"], plain.data["returns"], rtol=1e-6)
+        np.testing.assert_array_equal(buffer.data["values"][0, 3], step["values"][0])
+
+
+def test_marl_finish_path_twice_does_nothing_the_second_time() -> None:
+    buffer, world = rollout(n_envs=1, size=4)
+    for _ in range(4):
+        buffer.store(world.step())
+    buffer.finish_path(np.ones((A, 1)), 0)
+    before = buffer.data["returns"].copy()
+    buffer.finish_path(np.full((A, 1), 50.0), 0)
+    np.testing.assert_array_equal(buffer.data["returns"], before)
+
+
+def test_advantage_statistics_leave_dead_agents_out() -> None:
+    buffer, world = rollout(n_envs=1, size=4)
+    for _ in range(4):
+        step = world.step()
+        step["agent_mask"][:] = [[True, True, False]]
+        step["rewards"][:, 2] = 1e6
+        buffer.store(step)
+    buffer.finish_path(np.zeros((A, 1)), 0)
+    samples = buffer.sample(np.arange(4))
+    alive = samples["advantages"][:, :2]
+    assert abs(alive.mean()) < 1e-5
+    assert alive.std() == pytest.approx(1.0, abs=1e-4)
+    assert not samples["advantages"][:, 2].any()
+
+
+def test_coma_td_lambda_bootstraps_at_truncation_and_stops_at_a_terminal() -> None:
+    buffer = xm.COMA_Buffer(1, None, (1,), (), (1, 1), (1,), 1, 3, True, False, 0.5, 0.9, dim_act=2, td_lambda=0.5)
+    for reward, value, done in ((1.0, 2.0, False), (1.0, 4.0, True), (1.0, 6.0, False)):
+        step = {"obs": np.zeros((1, 1, 1)), "actions": np.zeros((1, 1)), "rewards": np.full((1, 1, 1), reward)}
+        step |= {"values": np.full((1, 1, 1), value), "log_pi_old": np.zeros((1, 1)), "terminals": np.array([[done]])}
+        buffer.store(step | {"actions_onehot": np.zeros((1, 1, 2))})
+    buffer.finish_path(np.array([[8.0]]), 0)
+    # 1 + .5 (.5 * 8 + .5 * 8) = 5;  1, terminal;  1 + .5 (.5 * 4 + .5 * 1) = 2.25
+    assert buffer.data["returns"].ravel().tolist() == [2.25, 1.0, 5.0]
+
+
+def test_act_mean_next_stays_within_its_episode() -> None:
+    buffer = mean_field(6)
+    buffer.store(mean_step(1.0))
+    buffer.store(mean_step(2.0, done=True))
+    buffer.store(mean_step(3.0, act_mean_next=np.array([[9.0]]), truncations=np.array([True])))
+    buffer.store(mean_step(4.0, truncations=np.array([True])))
+    buffer.store(mean_step(5.0))
+    following = pairs_of(buffer)
+    assert following == {1.0: 2.0, 2.0: 2.0, 3.0: 9.0, 4.0: 4.0, 5.0: 5.0}
+    buffer.store(mean_step(6.0))
+    for mean in (7.0, 8.0):  # past the end of the slots, over the write pointer
+        buffer.store(mean_step(mean))
+    following = pairs_of(buffer)
+    assert following == {3.0: 9.0, 4.0: 4.0, 5.0: 6.0, 6.0: 7.0, 7.0: 8.0, 8.0: 8.0}
+
+
+def test_finish_ac_path_works_out_returns_and_advantages() -> None:
+    buffer, world = rollout(xm.MeanField_OnPolicyBuffer, n_envs=1, size=4)
+    plain, _ = rollout(n_envs=1, size=4)
+    for _ in range(4):
+        step = world.step()
+        buffer.store(step)
+        plain.store(step)
+    last = np.ones((A, 1), np.float32)
+    buffer.finish_ac_path(last, 0)
+    plain.finish_path(last, 0)
+    assert buffer.data["returns"].any()
+    for key in ("returns", "advantages"):
+        np.testing.assert_array_equal(buffer.data[key], plain.data[key])
+    assert buffer.start_ids.tolist() == [0]
+
+
+def test_a_list_of_times_writes_the_cell_of_every_environment() -> None:
+    buffer, world = rnn(n_envs=3), World(3)
+    data = rnn_step(world)
+    buffer.store_transitions([0, 4, 2], *data)
+    for env, t in enumerate([0, 4, 2]):
+        np.testing.assert_array_equal(buffer.episode_data["obs"][env, :, t], data[0][env])
+        np.testing.assert_array_equal(buffer.episode_data["terminals"][env, t], data[4][env])
+        others = np.arange(8) != t
+        assert not buffer.episode_data["obs"][env][:, others].any()
+    with pytest.raises(rc.errors.OptionError, match=r"^t_envs must be one whole number or 3, got \[0, 1\]"):
+        buffer.store_transitions([0, 1], *data)
+    with pytest.raises(rc.errors.OptionError, match=r"^t_envs must be from 0 to 6, got 7"):
+        buffer.store_transitions(7, *data)
+
+
+def test_state_is_skipped_where_there_is_none() -> None:
+    for cls in (xm.MARL_OnPolicyBuffer_RNN, xm.COMA_Buffer_RNN):
+        buffer = make(cls, n_envs=2, size=4, state=None)
+        assert "state" not in buffer.data
+        episodes_world(buffer, World(2), 2)
+        assert "state" not in buffer.sample(np.arange(4))
+    step = World(2).step()
+    buffer, _ = rollout(state=None)
+    buffer.store(step)
+    assert "state" not in buffer.data
+
+
+def test_store_episodes_stores_finished_environments_only() -> None:
+    buffer, world = rnn(n_envs=3), World(3)
+    data = [rnn_step(world) for _ in range(3)]
+    for t in range(2):
+        buffer.store_transitions(t, *data[t])
+    filled = np.zeros((3, 7, 1), bool)
+    filled[:, :2] = True
+    buffer.finish_path(1, 2, data[2][0], data[2][2], data[2][5], filled, value_next=np.zeros((A, 1)))
+    buffer.store_episodes()
+    assert (buffer.size, buffer.ptr) == (1, 1)
+    np.testing.assert_array_equal(buffer.data["obs"][0, :, 0], data[0][0][1])
+    assert not buffer.episode_data["obs"][1].any()
+    buffer.store_transitions([2, 0, 2], *data[2])
+    for env in (0, 2):
+        np.testing.assert_array_equal(buffer.episode_data["obs"][env, :, 1], data[1][0][env])
+        buffer.finish_path(env, 3, data[0][0], data[0][2], data[0][5], filled, value_next=np.zeros((A, 1)))
+    with pytest.raises(
+        rc.errors.StepError, match=r"^store_episodes must be called before environment 0 begins another"
+    ):
+        buffer.store_transitions(0, *data[0])
+    buffer.store_episodes()
+    assert buffer.size == 3
+    buffer.store_episodes()
+    assert buffer.size == 3
+
+
+def test_off_policy_episodes_are_full_when_they_are_and_have_no_store() -> None:
+    buffer = xm.MARL_OffPolicyBuffer_RNN(A, STATE, OBS, ACT, (1,), (A,), 2, 4, 2, max_episode_length=7, dim_act=DIM)
+    world = World(2)
+    episodes_world(buffer, world, 1)
+    assert not buffer.full
+    episodes_world(buffer, world, 1)
+    assert buffer.full
+    message = "^store must not be called on a buffer of episodes, got a step. Use store_transitions, finish_path and"
+    with pytest.raises(rc.errors.OptionError, match=message):
+        buffer.store({})
+
+
+def test_rows_past_filled_are_zero() -> None:
+    buffer = xm.MARL_OffPolicyBuffer_RNN(A, STATE, OBS, ACT, (1,), (A,), 1, 1, 1, max_episode_length=7, dim_act=DIM)
+    world = World(1)
+    for length, told in ((7, 7), (2, 2), (3, 6)):  # told of the end at once, or late
+        data = [rnn_step(world) for _ in range(8)]
+        for t in range(7):  # the environment steps on after its end
+            buffer.store_transitions(t, *data[t])
+            if t + 1 == told:
+                filled = np.arange(7)[None, :, None] < length
+                buffer.finish_path(0, length, data[7][0], data[7][2], data[7][5], filled)
+        buffer.store_episodes()
+        for key, array in buffer.data.items():
+            rows = array[0].swapaxes(0, 1) if key not in ("terminals", "filled", "state") else array[0]
+            rest = rows[length + (key in ("obs", "state", "avail_actions")) :]
+            assert rest.all() if key == "avail_actions" else not rest.any(), key
+        np.testing.assert_array_equal(buffer.data["obs"][0, :, length], data[7][0][0])
+
+
+def test_missing_names_are_all_listed_and_nothing_is_written() -> None:
+    off = xm.MARL_OffPolicyBuffer(A, STATE, OBS, ACT, (A, 1), (A,), 2, 8, 4)
+    step = World(2).step()
+    for buffer in (off, rollout()[0]):
+        partial = {key: value for key, value in step.items() if key not in ("obs", "terminals")}
+        with pytest.raises(rc.errors.StepError) as caught:
+            buffer.store(partial)
+        assert [problem.name for problem in caught.value.problems] == ["obs", "terminals"]
+        assert buffer.size == 0
+        assert not buffer.data["actions"].any()
+        del partial["agent_mask"]
+        buffer.store(partial | {"obs": step["obs"], "terminals": step["terminals"]})
+        assert buffer.data["agent_mask"][:, 0].all()
+        for key in ("obs", "rewards", "state", "terminals"):
+            with pytest.raises(rc.errors.StepError, match=f"^{key} must"):
+                buffer.store(step | {key: step[key][0]})
+        assert buffer.size == 1
+
+
+def test_sizes_that_do_not_divide_are_refused_with_the_nearest() -> None:
+    message = r"^buffer_size must be a multiple of n_envs \(4\), got 10. The nearest are 8 and 12.$"
+    with pytest.raises(rc.errors.OptionError, match=message):
+        make(xm.MARL_OnPolicyBuffer, 4, 10)
+    with pytest.raises(rc.errors.OptionError, match=message):
+        xm.MARL_OffPolicyBuffer(A, None, OBS, ACT, (A, 1), (A,), 4, 10, 4)
+
+
+def test_spaces_may_be_gymnasium_spaces_and_keep_their_dtype() -> None:
+    box = gymnasium.spaces.Box(0, 2**40, (2,), np.int64)
+    nest = gymnasium.spaces.Dict({"a": box, "b": gymnasium.spaces.Discrete(3)})
+    buffer = xm.MARL_OffPolicyBuffer(2, box, nest, gymnasium.spaces.Discrete(4), (2, 1), (2,), 1, 4, 3)
+    obs = {"a": np.full((1, 2, 2), 16777217), "b": np.ones((1, 2), int)}
+    step = {"obs": obs, "obs_next": obs, "actions": np.full((1, 2), 3), "rewards": np.zeros((1, 2, 1))}
+    states = np.full((1, 2), 2**40)
+    buffer.store(step | {"terminals": np.zeros((1, 2), bool), "state": states, "state_next": states})
+    samples = buffer.sample()
+    assert samples["obs"]["a"][0, 0, 0] == 16777217
+    assert samples["state"][0, 0] == 2**40
+    assert samples["actions"].dtype == np.int64
+
+
+def test_draws_are_uniform_over_all_steps() -> None:
+    buffer = xm.MARL_OffPolicyBuffer(1, (1,), (1,), (), (1, 1), (1,), 2, 8, 4000, seed=0)
+    for t in range(4):
+        step = {"obs": np.zeros((2, 1, 1)), "obs_next": np.zeros((2, 1, 1)), "actions": np.zeros((2, 1))}
+        state = np.array([[t], [t + 4]])
+        step |= {
+            "rewards": np.zeros((2, 1, 1)),
+            "terminals": np.zeros((2, 1), bool),
+            "state": state,
+            "state_next": state,
+        }
+        buffer.store(step)
+    counts = np.bincount(buffer.sample()["state"].ravel().astype(int), minlength=8)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_marl_buffers_can_be_saved_and_go_on(tmp_path: Path) -> None:
+    buffer, world = rollout(size=16)
+    for _ in range(5):
+        buffer.store(world.step())
+    buffer.finish_path(np.zeros((A, 1)), 0)
+    again = make(xm.MARL_OnPolicyBuffer, size=16)
+    again.load_state_dict(buffer.state_dict())
+    for _ in range(3):
+        step = world.step()
+        for each in (buffer, again):
+            each.store(step)
+    for each in (buffer, again):
+        for env in range(2):
+            each.finish_path(np.ones((A, 1)), env)
+    for key in buffer.keys:
+        np.testing.assert_array_equal(buffer.data[key], again.data[key])
+    options: dict[str, Any] = {"max_episode_length": 7, "dim_act": DIM}
+    one = xm.MARL_OffPolicyBuffer_RNN(A, STATE, OBS, ACT, (1,), (A,), 2, 5, 4, seed=1, **options)
+    two = xm.MARL_OffPolicyBuffer_RNN(A, STATE, OBS, ACT, (1,), (A,), 2, 5, 4, seed=2, **options)
+    episodes_world(one, World(2), 3)
+    one.save(tmp_path)
+    two.load(tmp_path)
+    assert (two.ptr, two.size, two.full) == (1, 5, True)
+    for ours, theirs in zip(one.sample().values(), two.sample().values(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    field = mean_field()
+    field.store(mean_step(1.0))
+    other = mean_field()
+    other.load_state_dict(field.state_dict())
+    other.store(mean_step(2.0))
+    assert other.data["act_mean_next"].ravel().tolist() == [2.0, 2.0, 0.0, 0.0]
+
+
+def test_arrays_are_views() -> None:
+    on, world = rollout(size=8)
+    on.store(world.step())
+    on.data["rewards"][0, 0] = 7.0
+    for _ in range(3):
+        on.store(world.step())
+    assert (on.sample(np.array([0]))["rewards"] == 7.0).all()
+    episodes = rnn(n_envs=2)
+    episodes_world(episodes, World(2), 2)
+    episodes.data["rewards"][1, 2, 0] = 7.0
+    assert (episodes.sample(np.array([1]))["rewards"][0, 2, 0] == 7.0).all()
+    off = xm.MARL_OffPolicyBuffer(A, STATE, OBS, ACT, (A, 1), (A,), 2, 8, 4)
+    off.store(World(2).step())
+    off.data["rewards"][:, 0] = 7.0
+    assert (off.sample()["rewards"] == 7.0).all()
+
+
+def test_what_finish_path_refuses() -> None:
+    buffer, world = rollout()
+    buffer.store(world.step())
+    with pytest.raises(rc.errors.OptionError, match=r"^i_env must be a whole number from 0 to 1, got 2"):
+        buffer.finish_path(np.zeros((A, 1)), 2)
+    with pytest.raises(rc.errors.OptionError, match=r"^value must be one number or one for each of 3 agents, got"):
+        buffer.finish_path(np.zeros(2), 0)
+    with pytest.raises(rc.errors.NotEnoughRows, match=r"^buffer must be full to be sampled, got 1 of 12 steps"):
+        buffer.sample(np.arange(2))
+    episodes = rnn(n_envs=2)
+    with pytest.raises(rc.errors.NotEnoughRows, match=r"^buffer must be full to be sampled, got 0 of 4 episodes"):
+        episodes.sample(np.arange(2))
+    data = rnn_step(World(2))
+    filled = np.zeros((2, 7, 1), bool)
+    with pytest.raises(rc.errors.OptionError, match=r"^next_t must be a whole number from 1 to 7, got 8"):
+        episodes.finish_path(0, 8, data[0], data[2], data[5], filled)
+    with pytest.raises(rc.errors.OptionError, match=r"^terminal_data must be the next observations, states"):
+        episodes.finish_path(0, 2, data[0])
+    with pytest.raises(rc.errors.OptionError, match=r"^next_t must be at most the 0 steps of environment 0 that were"):
+        episodes.finish_path(0, 2, data[0], data[2], data[5], filled)
+    with pytest.raises(rc.errors.StepError, match=r"^rewards must have shape \[2, 3, 1\], got \[2, 3\]"):
+        episodes.store_transitions(0, *data[:3], data[3][..., 0], *data[4:])
+    assert not episodes.episode_data["obs"].any()
+    for t in range(2):
+        episodes.store_transitions(t, *data)
+    with pytest.raises(rc.errors.StepError, match=r"^obs of environment 0 must have shape \[3, 4\], got \[4\]"):
+        episodes.finish_path(0, 2, data[0][:, 0], data[2], data[5], filled)
+    with pytest.raises(rc.errors.StepError, match=r"^state of environment 0 must be given, got nothing"):
+        episodes.finish_path(0, 2, data[0], None, data[5], filled)
+    with pytest.raises(rc.errors.StepError) as caught:
+        episodes.store_transitions(2, data[0], {}, *data[2:])
+    assert [problem.name for problem in caught.value.problems] == ["actions_n", "values"]
+    full = make(xm.MARL_OnPolicyBuffer, 1, 8)
+    for _ in range(8):
+        full.store(World(1, limits=False).step())
+    with pytest.raises(rc.errors.OptionError, match=r"^indexes must be whole numbers from 0 to 7, got"):
+        full.sample(np.zeros(0, int))
+    with pytest.raises(rc.errors.OptionError, match=r"^done_space must hold one flag, or one for each of 3 agents"):
+        xm.MARL_OnPolicyBuffer(A, None, OBS, ACT, (A, 1), (2,), 1, 4, True, True, 0.9, 0.9)
+    with pytest.raises(rc.errors.OptionError, match=r"^dim_act must be given as a keyword argument, got nothing"):
+        xm.MARL_OffPolicyBuffer_RNN(A, STATE, OBS, ACT, (1,), (A,), 2, 4, 2, max_episode_length=7)
+    with pytest.raises(rc.errors.OptionError, match=r"^rew_space must hold one number, or one for each of 3 agents"):
+        xm.MARL_OnPolicyBuffer(A, None, OBS, ACT, (2,), (A,), 1, 4, True, True, 0.9, 0.9)
+
+
+def test_one_reward_for_all_agents() -> None:
+    buffer = xm.MARL_OnPolicyBuffer(2, None, (1,), (), (1,), (), 1, 2, True, False, 0.5, 1.0)
+    step = {"obs": np.zeros((1, 2, 1)), "actions": np.zeros((1, 2)), "rewards": np.ones((1, 1))}
+    step |= {"values": np.array([[[0.0], [1.0]]]), "log_pi_old": np.zeros((1, 2)), "terminals": np.array([False])}
+    for _ in range(2):
+        buffer.store(step)
+    buffer.finish_path(0.0, 0)
+    assert buffer.data["returns"][0, :, :, 0].tolist() == [[1.5, 1.5], [1.0, 1.0]]
+    assert buffer.data["advantages"][0, :, :, 0].tolist() == [[1.5, 0.5], [1.0, 0.0]]
+
+
+def test_returns_do_not_run_over_time_limits() -> None:
+    buffer, world = rollout(n_envs=1, size=4)
+    for shape in ((1,), (1, A)):
+        buffer.clear()
+        buffer.store(world.step() | {"truncations": np.ones(shape, bool)})
+        with pytest.raises(rc.errors.StepError, match=r"^finish_path must be called for environment 0 after its trunc"):
+            buffer.store(world.step())
+        assert buffer.size == 1
+        buffer.finish_path(0.0, 0)
+        buffer.store(world.step())
+
+
+def test_algorithms_without_log_probabilities_may_leave_them_out() -> None:
+    for cls in (xm.MARL_OnPolicyBuffer, xm.COMA_Buffer):
+        buffer, world = rollout(cls)
+        for absent in ({"log_pi_old": None}, {}):
+            step = {key: value for key, value in world.step().items() if key != "log_pi_old"}
+            buffer.store(step | absent)
+        assert buffer.size == 2
+    for cls in (xm.MARL_OnPolicyBuffer_RNN, xm.COMA_Buffer_RNN):
+        buffer, world = make(cls, 2, 4), World(2)
+        obs, actions, *rest = rnn_step(world)
+        onehot = np.zeros((2, A, DIM))
+        buffer.store_transitions(0, obs, actions | {"log_pi": None, "act_n_onehot": onehot}, *rest)
+        assert not buffer.episode_data["log_pi_old"].any()
+
+
+def test_episodes_refuse_what_would_be_lost() -> None:
+    image = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
+    buffer = xm.MARL_OffPolicyBuffer_RNN(1, None, image, (), (1,), (1,), 1, 2, 1, max_episode_length=3, dim_act=2)
+    good = [np.ones((1, 1, 2), int), {"actions_n": np.ones((1, 1))}, None, np.zeros((1, 1, 1)), np.zeros((1, 1), bool)]
+    good.append(np.ones((1, 1, 2)))
+    buffer.store_transitions(0, *good)
+    for place, wrong, message in (
+        (0, np.full((1, 1, 2), 0.9), r"^obs must be whole numbers \(uint8\), got float64"),
+        (3, np.full((1, 1, 1), 1e300), r"^rewards must fit float32, got 1e\+300"),
+        (4, np.full((1, 1), 0.3), r"^terminals must be 0 or 1, got 0.3"),
+        (5, np.full((1, 1, 2), 0.5), r"^avail_actions must be 0 or 1, got 0.5"),
+    ):
+        with pytest.raises(rc.errors.StepError, match=message):
+            buffer.store_transitions(1, *good[:place], wrong, *good[place + 1 :])
+    filled = np.arange(3)[None, :, None] < 1
+    with pytest.raises(rc.errors.StepError, match=r"^obs of environment 0 must fit uint8"):
+        buffer.finish_path(0, 1, np.full((1, 1, 2), 300), None, good[5], filled)
+    with pytest.raises(rc.errors.StepError, match=r"^filled of environment 0 must be 0 or 1, got 7"):
+        buffer.finish_path(0, 1, good[0], None, good[5], filled * 7)
+    buffer.store_episodes()
+    assert buffer.size == 0
+    buffer.finish_path(0, 1, good[0], None, good[5], filled.astype(float))
+    buffer.store_episodes()
+    assert buffer.size == 1
+
+
+def test_a_normaliser_that_fails_leaves_the_episode_going() -> None:
+    class Broken:
+        def denormalize(self, values: Any) -> Any:
+            raise RuntimeError("broken")
+
+    buffer, world = rnn(n_envs=2), World(2)
+    data = rnn_step(world)
+    buffer.store_transitions(0, *data)
+    filled = np.arange(7)[None, :, None].repeat(2, axis=0) < 1
+    with pytest.raises(RuntimeError, match="broken"):
+        buffer.finish_path(0, 1, data[0], data[2], data[5], filled, value_normalizer=Broken())
+    buffer.store_episodes()
+    assert buffer.size == 0
+
+
+def test_batches_of_episodes_lie_as_torch_wants_them() -> None:
+    buffer = rnn(n_envs=2)
+    episodes_world(buffer, World(2), 2)
+    assert all(array.flags.c_contiguous for array in buffer.sample(np.arange(4)).values())
+
+
+def test_clear_forgets_what_waits() -> None:
+    buffer = mean_field(6)
+    buffer.store(mean_step(1.0))
+    buffer.clear()
+    buffer.store(mean_step(2.0))
+    assert buffer.data["act_mean_next"].ravel().tolist() == [2.0, 0, 0, 0, 0, 0]
+
+
+def test_a_single_agent_with_a_plain_reward() -> None:
+    buffer = xm.MARL_OnPolicyBuffer(1, None, (4,), (), (), (), 2, 4, True, True, 0.99, 0.95)
+    for _ in range(2):
+        step = {"obs": np.zeros((2, 1, 4)), "actions": np.zeros((2, 1)), "rewards": np.ones(2)}
+        buffer.store(step | {"values": np.zeros((2, 1, 1)), "terminals": np.zeros(2, bool)})
+    for env in range(2):
+        buffer.finish_path(0.0, env)
+    assert buffer.sample(np.arange(4))["advantages"].shape == (4,)
+
+
+def test_buffers_can_be_copied() -> None:
+    buffer, world = rollout(size=8)
+    buffer.store(world.step())
+    again = copy.deepcopy(buffer)
+    step = world.step()
+    for each in (buffer, again):
+        each.store(step)
+        for env in range(2):
+            each.finish_path(np.ones((A, 1)), env)
+    for key in buffer.keys:
+        np.testing.assert_array_equal(buffer.data[key], again.data[key])
+    again.data["rewards"][:] = 0
+    assert buffer.data["rewards"].any()
+    episodes = rnn(n_envs=2)
+    episodes_world(episodes, World(2), 2)
+    np.testing.assert_array_equal(episodes.data["obs"], pickle.loads(pickle.dumps(episodes)).data["obs"])

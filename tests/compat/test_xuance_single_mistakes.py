@@ -1,0 +1,502 @@
+"""What XuanCe's documents get wrong about memories for one agent, row by row; and what else may go wrong."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from scipy import stats
+
+import recollect as rc
+from recollect.compat.xuance import memory_tools as xm
+from xuance_single_world import ACT, BOX, IMAGE, World, on_policy, per, store_on
+
+
+def test_per_weights_are_n_p_to_the_minus_beta_over_the_largest() -> None:
+    buffer = per()
+    buffer.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
+    weights, steps = buffer.sample(0.5)[5:]
+    for step, weight in zip(steps.ravel(), weights.ravel(), strict=True):
+        assert weight == pytest.approx([1, 0.7071, 0.5, 0.3536][step], abs=1e-4)
+
+
+def test_per_reads_and_updates_rows_past_255() -> None:
+    buffer = per(1, 1000, 512, steps=1000)
+    steps = buffer.sample(1.0)[6]
+    assert steps.dtype == np.int64
+    assert steps.max() > 255
+    buffer.update_priorities(np.array([999]), np.array([1e6]))
+    assert (buffer.sample(1.0)[6] == 999).mean() > 0.9
+
+
+def test_per_draws_the_newest_row_and_one_row_is_enough() -> None:
+    buffer = per(1, 4, 64, steps=1)
+    assert (buffer.sample(1.0)[6] == 0).all()
+    buffer = per(1, 4, 4000, steps=3)
+    counts = np.bincount(buffer.sample(1.0)[6].ravel(), minlength=3)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("n_envs", "batch_size"), [(4, 10), (4, 2), (3, 1), (2, 6)])
+def test_per_gives_exactly_batch_size_rows(n_envs: int, batch_size: int) -> None:
+    buffer = per(n_envs, 4, batch_size)
+    samples = buffer.sample(0.4)
+    assert len(samples[0]) == batch_size
+    assert samples[5].size == samples[6].size == batch_size
+    buffer.update_priorities(samples[6], np.ones(batch_size))
+
+
+def test_per_is_one_tree_and_one_normalisation_over_all_environments() -> None:
+    buffer = per(2, 4, 8000)
+    buffer.update_priorities(np.arange(8), np.array([1.0, 1, 1, 1, 3, 3, 3, 3]))
+    weights, steps = (part.ravel() for part in buffer.sample(1.0)[5:])
+    counts = np.bincount(steps, minlength=8)
+    assert stats.chisquare(counts, np.array([1, 1, 1, 1, 3, 3, 3, 3]) / 16 * 8000).pvalue > 1e-3
+    np.testing.assert_allclose(weights, np.where(steps < 4, 1.0, 1 / 3), rtol=1e-6)
+
+
+def test_per_clear_leaves_a_buffer_that_works() -> None:
+    buffer = per()
+    buffer.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
+    buffer.clear()
+    assert (buffer.ptr, buffer.size) == (0, 0)
+    obs = np.ones((1, 3), np.float32)
+    buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)
+    assert (buffer.sample(1.0)[6] == 0).all()
+
+
+def test_per_takes_negative_errors_and_names_the_row_of_bad_ones() -> None:
+    buffer = per()
+    buffer.update_priorities(np.arange(4), np.array([-1.0, 2.0, -4.0, 0.0]))
+    assert np.isfinite(buffer.sample(0.5)[5]).all()
+    before = buffer.sample(0.5)[5]
+    message = (
+        r"^priorities must be finite numbers, got nan for step 2 \(environment 0, slot 2\). No priority was changed.$"
+    )
+    with pytest.raises(rc.errors.PriorityError, match=message):
+        buffer.update_priorities(np.arange(4), np.array([9.0, 9.0, np.nan, 9.0]))
+    with pytest.raises(rc.errors.PriorityError, match="got inf for step 0"):
+        buffer.update_priorities(np.arange(1), np.array([np.inf]))
+    assert buffer.sample(0.5)[5].max() == before.max()
+    with pytest.raises(rc.errors.PriorityError, match=r"^priorities must be 4 numbers, got 3$"):
+        buffer.update_priorities(np.arange(4), np.ones(3))
+
+
+def test_per_passes_over_steps_that_were_overwritten_since() -> None:
+    buffer = per(1, 4, 64)
+    steps = buffer.sample(1.0)[6]
+    obs = np.zeros((1, 3), np.float32)
+    buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)  # in place of step 0
+    buffer.update_priorities(steps, np.full(steps.shape, 50.0))
+    assert buffer._slots.memory.priorities[0].tolist() == [1.0, *[pytest.approx(50.0)] * 3]
+    buffer.update_priorities([0], [7.0])  # by hand, it means what is there now
+    assert buffer._slots.memory.priorities[0, 0] == pytest.approx(7.0)
+
+
+def test_per_sample_proportional_keeps_to_its_environment() -> None:
+    buffer = per(2, 4, 8)
+    buffer.update_priorities(np.arange(8), np.array([1.0, 1, 1, 1, 1, 1, 1, 5]))
+    counts = np.bincount(buffer._sample_proportional(1, 8000), minlength=4)
+    assert stats.chisquare(counts, np.array([1, 1, 1, 5]) * 1000).pvalue > 1e-3
+    assert buffer._sample_proportional(0, 3) != buffer._sample_proportional(0, 3)
+
+
+@pytest.mark.parametrize("cls", [xm.DummyOffPolicyBuffer, xm.DummyOffPolicyBuffer_Atari, xm.PerOffPolicyBuffer])
+def test_off_policy_clear_resets_ptr_and_size(cls: Any) -> None:
+    atari = cls is xm.DummyOffPolicyBuffer_Atari
+    obs = np.ones((2, *(IMAGE if atari else BOX).shape), np.uint8 if atari else np.float32)
+    buffer = cls(IMAGE if atari else BOX, ACT, None, 2, 4, 3)
+    for _ in range(3):
+        buffer.store(obs, np.zeros(2, int), np.ones(2, np.float32), np.zeros(2, bool), obs)
+    buffer.clear()
+    assert (buffer.ptr, buffer.size) == (0, 0)
+    assert not buffer.observations.any()
+    with pytest.raises(rc.errors.NotEnoughRows):
+        buffer.sample(0.5) if cls is xm.PerOffPolicyBuffer else buffer.sample()
+    buffer.store(obs, np.zeros(2, int), np.ones(2, np.float32), np.zeros(2, bool), obs)
+    assert (buffer.ptr, buffer.size) == (1, 1)
+    assert buffer.observations[:, 0].all()
+
+
+def test_on_policy_clear_resets_start_ids() -> None:
+    buffer = on_policy(gamma=1.0, gae_lam=1.0)
+    for _ in range(3):
+        store_on(buffer)
+    buffer.finish_path(0.0, 0)
+    assert buffer.start_ids.tolist() == [3]
+    buffer.clear()
+    assert buffer.start_ids.tolist() == [0]
+    for _ in range(4):
+        store_on(buffer)
+    buffer.finish_path(0.0, 0)
+    assert buffer.returns.tolist() == [[4.0, 3.0, 2.0, 1.0]]
+
+
+def test_full_is_a_property_everywhere() -> None:
+    class Mine(xm.Buffer):
+        def store(self, *args: Any) -> None:
+            self.size += 1
+
+        def clear(self, *args: Any) -> None:
+            self.size = 0
+
+        def sample(self, *args: Any) -> None:
+            return None
+
+    mine = Mine(BOX, ACT, None)
+    assert mine.full is False
+    mine.n_size = 1
+    mine.store()
+    assert mine.full is True
+    assert mine.finish_path() is None
+    assert xm.DummyOffPolicyBuffer(BOX, ACT, None, 1, 4, 2).full is False
+
+
+def test_auxiliary_information_of_off_policy_buffers_is_stored_and_returned() -> None:
+    buffer = xm.DummyOffPolicyBuffer(BOX, ACT, {"note": (2,), "dist": None}, 2, 4, 5)
+    obs = np.zeros((2, 3), np.float32)
+    for t in range(3):
+        info = {"note": np.full((2, 2), t, np.float32), "dist": [("a", t), ("b", t)]}
+        buffer.store(obs, np.zeros(2, int), np.full(2, t, np.float32), np.zeros(2, bool), obs, info)
+    assert buffer.auxiliary_infos["note"].shape == (2, 4, 2)
+    assert buffer.auxiliary_infos["dist"][1, 2] == ("b", 2)
+    samples = buffer.sample()
+    assert len(samples) == 5
+    for k in range(5):
+        t = samples[2][k]
+        assert samples.auxiliary_infos["note"][k].tolist() == [t, t]
+        assert samples.auxiliary_infos["dist"][k][1] == t
+    with pytest.raises(rc.errors.StepError, match="aux_info/note must be given, got nothing"):
+        buffer.store(obs, np.zeros(2, int), np.ones(2), np.zeros(2, bool), obs, {"dist": [1, 2]})
+    with pytest.raises(rc.errors.OptionError, match="auxiliary_shape must have shapes to be saved, got objects"):
+        buffer.state_dict()
+
+
+def test_scalars_and_data_of_one_environment_are_refused() -> None:
+    buffer = xm.DummyOffPolicyBuffer(BOX, ACT, None, 2, 4, 5)
+    good = {
+        "obs": np.zeros((2, 3), np.float32),
+        "acts": np.zeros(2, int),
+        "rews": np.zeros(2, np.float32),
+        "terminals": np.zeros(2, bool),
+        "next_obs": np.zeros((2, 3), np.float32),
+    }
+    bad = {"obs": np.zeros(3), "acts": 1, "rews": 0.5, "terminals": False, "next_obs": np.zeros((1, 3))}
+    for name, value in bad.items():
+        with pytest.raises(rc.errors.StepError, match=rf"^{name} must .*shape \[2"):
+            buffer.store(**{**good, name: value})
+    assert buffer.size == 0
+    buffer.store(**good)
+    with pytest.raises(rc.errors.StepError, match=r"data must have shape \[2, 3\], got \[3\]"):
+        xm.store_element(np.zeros(3), xm.create_memory((3,), 2, 4), 0)
+    with pytest.raises(rc.errors.StepError, match=r"data must have shape \[2\], got \[\]"):
+        xm.store_element(1.0, xm.create_memory((), 2, 4), 0)
+
+
+def test_fields_have_the_spaces_own_dtype() -> None:
+    counts = gymnasium.spaces.Box(0, 2**40, (1,), np.int64)
+    wide = gymnasium.spaces.Box(-1, 1, (1,), np.float64)
+    buffer = xm.DummyOffPolicyBuffer(counts, ACT, None, 1, 4, 2)
+    assert buffer.actions.dtype == np.int64
+    big = np.array([[16777217]])
+    buffer.store(big, np.array([4]), np.zeros(1), np.zeros(1, bool), big)
+    assert buffer.sample()[0][0, 0] == 16777217
+    assert xm.DummyOffPolicyBuffer(wide, ACT, None, 1, 4, 2).observations.dtype == np.float32
+
+
+def test_atari_buffers_refuse_floats() -> None:
+    images = np.full((1, 8, 8, 4), 0.5, np.float32)
+    off = xm.DummyOffPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4, 2)
+    with pytest.raises(rc.errors.StepError, match=r"obs must be whole numbers \(uint8\), got float32. Scale and round"):
+        off.store(images, np.zeros(1, int), np.zeros(1), np.zeros(1, bool), images)
+    on = xm.DummyOnPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4)
+    with pytest.raises(rc.errors.StepError, match="obs must be whole numbers"):
+        on.store(images, np.zeros(1, int), np.zeros(1), np.zeros(1), np.zeros(1, bool))
+    assert off.size == on.size == 0
+
+
+def test_time_limits_are_not_terminals() -> None:
+    buffer = on_policy(n_envs=2, n_size=2, gamma=0.5, gae_lam=1.0)
+    store_on(buffer, truncations=np.array([True, False]))
+    message = r"^finish_path must be called for environment 0 after its truncated step, got another step"
+    with pytest.raises(rc.errors.StepError, match=message):
+        store_on(buffer)
+    buffer.finish_path(10.0, 0)
+    store_on(buffer)
+    buffer.finish_path(0.0, 0)
+    buffer.finish_path(0.0, 1)
+    assert buffer.returns.tolist() == [[6.0, 1.0], [1.5, 1.0]]
+    assert buffer.truncations.tolist() == [[True, False], [False, False]]
+    assert not buffer.terminals.any()
+
+
+def test_a_recurrent_draw_does_not_cost_more_with_more_episodes() -> None:
+    """Counted, not timed: drawing never touches the list of episodes."""
+    buffer = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 500, 8, 3, 2, seed=0)
+    episode = xm.EpisodeBuffer()
+    episode.obs.append(np.zeros(3))
+    episode.put([np.zeros(3), 0, 1.0, True])
+    for _ in range(500):
+        buffer.store(episode)
+
+    class Watched(np.ndarray):
+        reads = 0
+
+        def __getitem__(self, item: Any) -> Any:
+            Watched.reads += np.size(item)
+            return super().__getitem__(item)
+
+    ring = buffer._ring
+    ring.starts, ring.lengths = ring.starts.view(Watched), ring.lengths.view(Watched)
+    buffer.sample()
+    assert 0 < Watched.reads <= 2 * 8
+
+
+def test_windows_do_not_shrink_to_the_shortest_episode() -> None:
+    buffer = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 2, 40, 9, 4, seed=0)
+    for length in (1, 9):
+        episode = xm.EpisodeBuffer()
+        episode.obs.append(np.zeros(3))
+        for _ in range(length):
+            episode.put([np.zeros(3), 0, 1.0, False])
+        buffer.store(episode)
+    samples = buffer.sample()
+    assert samples[2].shape == (40, 4)
+    assert set(samples.mask.sum(axis=1).tolist()) == {1, 4}
+    np.testing.assert_array_equal(samples[2] > 0, samples.mask)
+
+
+def test_without_gae_returns_are_masked_and_advantages_what_they_are_above_values() -> None:
+    buffer = on_policy(n_size=3, use_gae=False, gamma=0.5)
+    obs = np.zeros((1, 3), np.float32)
+    for reward, value, done in ((1.0, 0.5, False), (1.0, 0.25, True), (4.0, 1.0, False)):
+        buffer.store(obs, np.zeros(1, int), np.array([reward]), np.array([value]), np.array([done]))
+    buffer.finish_path(8.0, 0)
+    assert buffer.returns.tolist() == [[1.5, 1.0, 8.0]]
+    assert buffer.advantages.tolist() == [[1.0, 0.75, 7.0]]
+
+
+def test_finish_path_twice_does_nothing_the_second_time() -> None:
+    buffer = on_policy(gamma=1.0, gae_lam=1.0)
+    for _ in range(4):
+        store_on(buffer)
+    buffer.finish_path(5.0, 0)
+    before = buffer.returns.copy()
+    buffer.finish_path(100.0, 0)
+    np.testing.assert_array_equal(buffer.returns, before)
+    assert before.tolist() == [[9.0, 8.0, 7.0, 6.0]]
+
+
+def test_seeds_repeat_and_buffers_can_be_saved(tmp_path: Path) -> None:
+    for cls, more in ((xm.DummyOffPolicyBuffer, ()), (xm.PerOffPolicyBuffer, (0.7,))):
+        one, two, three = (cls(BOX, ACT, None, 2, 6, 8, *more, seed=seed) for seed in (5, 5, 6))
+        world = World(2)
+        arguments = {xm.PerOffPolicyBuffer: (0.4,)}.get(cls, ())
+        for _ in range(9):
+            step = world.step()
+            for buffer in (one, two, three):
+                buffer.store(step["obs"], step["acts"], step["rews"], step["terminals"], step["next_obs"])
+        drawn = [buffer.sample(*arguments) for buffer in (one, two, three)]
+        np.testing.assert_array_equal(drawn[0][2], drawn[1][2])
+        assert (drawn[0][2] != drawn[2][2]).any()
+        if arguments:
+            one.update_priorities(drawn[0][6], np.arange(8))
+        three.load_state_dict(one.state_dict())
+        one.save(tmp_path / cls.__name__)
+        one.save(tmp_path / cls.__name__)
+        two.load(tmp_path / cls.__name__)
+        assert two.ptr == three.ptr == one.ptr == 3
+        for _ in range(3):
+            drawn = [buffer.sample(*arguments) for buffer in (one, two, three)]
+            for part in range(len(drawn[0])):
+                np.testing.assert_array_equal(drawn[0][part], drawn[1][part])
+                np.testing.assert_array_equal(drawn[0][part], drawn[2][part])
+        with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose capacity is 24, got 12"):
+            cls(BOX, ACT, None, 2, 12, 8, *more).load(tmp_path / cls.__name__)
+        with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a DummyOnPolicyBuffer, got"):
+            on_policy().load(tmp_path / cls.__name__)
+    with pytest.raises(rc.errors.SnapshotError, match=r"buffer.json must be a buffer's note in JSON, got"):
+        on_policy().load(tmp_path / "nowhere")
+
+
+def test_other_buffers_go_on_where_they_were_saved() -> None:
+    one, two = (on_policy(n_envs=2, n_size=4, gamma=1.0, gae_lam=1.0) for _ in range(2))
+    for _ in range(2):
+        store_on(one)
+    one.finish_path(1.0, 1)
+    store_on(one)
+    two.load_state_dict(one.state_dict())
+    for buffer in (one, two):
+        store_on(buffer)
+        buffer.finish_path(0.0, 0)
+        buffer.finish_path(0.0, 1)
+        assert buffer.returns.tolist() == [[4.0, 3.0, 2.0, 1.0], [3.0, 2.0, 2.0, 1.0]]
+    episode = xm.EpisodeBuffer()
+    episode.obs.append(np.zeros(3))
+    for t in range(4):
+        episode.put([np.full(3, t), t, t, t == 3])
+    first, second = (xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 6, 2, seed=seed) for seed in (1, 2))
+    for _ in range(5):
+        first.store(episode)
+    second.load_state_dict(first.state_dict())
+    for buffer in (first, second):
+        buffer.store(episode)
+    np.testing.assert_array_equal(first.sample()[0], second.sample()[0])
+
+
+def test_functions_on_plain_arrays() -> None:
+    memory = xm.create_memory({"a": (2,), "b": None, "c": {"d": ()}}, 2, 3)
+    xm.store_element({"a": np.ones((2, 2)), "b": ["x", "y"], "c": {"d": np.array([3.0, 4.0])}}, memory, 1)
+    batch = xm.sample_batch(memory, (np.array([0, 1]), np.array([1, 1])))
+    assert batch["a"].tolist() == [[1, 1], [1, 1]]
+    assert batch["b"].tolist() == ["x", "y"]
+    assert batch["c"]["d"].tolist() == [3, 4]
+    assert xm.create_memory(None, 2, 3) is None
+    assert xm.sample_batch(None, 0) is None
+    assert xm.store_element(None, memory, 0) is None
+    assert xm.create_memory((), 2, 3, np.uint8).dtype == np.uint8
+    pair = xm.create_memory(((1,), ()), 2, 3)
+    xm.store_element((np.ones((2, 1)), np.zeros(2)), pair, 2)
+    assert pair[0][:, 2].tolist() == [[1], [1]]
+    with pytest.raises(rc.errors.StepError, match=r"^data must be whole numbers \(uint8\), got float64"):
+        xm.store_element(np.full(2, 0.7), xm.create_memory((), 2, 3, np.uint8), 0)
+    with pytest.raises(rc.errors.StepError, match="data/a must be in both data and memory"):
+        xm.store_element({"b": ["x", "y"], "c": {"d": np.zeros(2)}}, memory, 0)
+    with pytest.raises(rc.errors.OptionError, match=r"^shape must be a tuple"):
+        xm.create_memory(7, 2, 3)
+
+
+def test_what_is_sampled_too_early_or_from_nowhere() -> None:
+    buffer = on_policy()
+    with pytest.raises(rc.errors.NotEnoughRows, match=r"^buffer must be full to be sampled, got 0 of 4 steps$"):
+        buffer.sample(np.arange(2))
+    for _ in range(4):
+        store_on(buffer)
+    with pytest.raises(rc.errors.OptionError, match=r"^indexes must be whole numbers from 0 to 3, got"):
+        buffer.sample(np.array([4]))
+    with pytest.raises(rc.errors.OptionError, match=r"^i must be a whole number from 0 to 0, got 1"):
+        buffer.finish_path(0.0, 1)
+    store_on(buffer)
+    with pytest.raises(rc.errors.OptionError, match=r"^val must be one number"):
+        buffer.finish_path(np.zeros(2), 0)
+    with pytest.raises(rc.errors.OptionError, match=r"^n_size must be a whole number of at least 2, got 1"):
+        on_policy(n_size=1)
+    recurrent = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 2, 2)
+    episode = xm.EpisodeBuffer()
+    with pytest.raises(rc.errors.StepError, match=r"^episode must have 1 to 2 steps, got 0"):
+        recurrent.store(episode)
+    episode.put([np.zeros(3), 0, 0.0, True])
+    with pytest.raises(rc.errors.StepError, match=r"^episode must have one observation more than actions, got 1 and 1"):
+        recurrent.store(episode)
+
+
+def test_rollouts_that_are_not_cleared_go_round() -> None:
+    buffer = on_policy(n_size=4, gamma=1.0, gae_lam=1.0, use_advnorm=False)
+    for reward in range(6):
+        store_on(buffer, reward)
+    buffer.finish_path(10.0, 0)  # of the four steps that are left
+    assert buffer.rewards.tolist() == [[4, 5, 2, 3]]
+    assert buffer.returns.tolist() == [[19, 15, 24, 22]]
+    assert buffer.start_ids.tolist() == [2]
+    store_on(buffer, 6.0)
+    buffer.finish_path(0.0, 0)
+    assert buffer.returns.tolist() == [[19, 15, 6, 22]]
+    _, _, returns, _, advantages, _ = buffer.sample(np.array([3, 2, 1, 0]))
+    assert returns.tolist() == advantages.tolist() == [22, 6, 15, 19]
+
+
+def test_objects_stay_with_their_steps() -> None:
+    buffer = xm.DummyOffPolicyBuffer(BOX, ACT, {"dist": None}, 1, 3, 20)
+    obs = np.zeros((1, 3), np.float32)
+    for t in range(5):
+        buffer.store(obs, np.zeros(1, int), np.full(1, t, np.float32), np.zeros(1, bool), obs, {"dist": [("a", t)]})
+    samples = buffer.sample()
+    assert [pair[1] for pair in samples.auxiliary_infos["dist"]] == samples[2].tolist()
+    assert set(samples[2].tolist()) == {2, 3, 4}
+    buffer.store(obs, np.zeros(1, int), np.zeros(1, np.float32), np.zeros(1, bool), obs)
+    assert buffer.auxiliary_infos["dist"][0].tolist() == [("a", 3), ("a", 4), 0]
+    buffer.clear()
+    assert buffer.auxiliary_infos["dist"][0].tolist() == [0, 0, 0]
+
+
+def test_auxiliary_information_can_be_written_to() -> None:
+    buffer = xm.DummyOnPolicyBuffer(BOX, ACT, {"old_dist": None, "number": (2,)}, 2, 3)
+    row = np.zeros(2, np.float32)
+    for _ in range(3):
+        info = {"old_dist": ["a", "b"], "number": np.zeros((2, 2))}
+        buffer.store(np.zeros((2, 3)), np.zeros(2, int), row, row, np.zeros(2, bool), info)
+    buffer.auxiliary_infos["old_dist"] = np.array([["n"] * 3] * 2, object)
+    buffer.auxiliary_infos["number"] = np.arange(12).reshape(2, 3, 2)
+    aux = buffer.sample(np.arange(6))[5]
+    assert aux["old_dist"].tolist() == ["n"] * 6
+    assert aux["number"].ravel().tolist() == list(range(12))
+    with pytest.raises(rc.errors.OptionError, match=r"^number must have shape \[2, 3, 2\], got \[2\]"):
+        buffer.auxiliary_infos["number"] = np.zeros(2)
+    none = xm.DummyOnPolicyBuffer(BOX, ACT, {}, 2, 3)
+    none.store(np.zeros((2, 3)), np.zeros(2, int), row, row, np.zeros(2, bool), {})
+    assert none.auxiliary_infos == {}
+
+
+def test_recurrent_draws_begin_anywhere() -> None:
+    buffer = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 1, 4000, 9, 4, seed=0)
+    episode = xm.EpisodeBuffer()
+    episode.obs.append(np.zeros(3))
+    for t in range(9):
+        episode.put([np.full(3, t + 1), 0, float(t), False])
+    buffer.store(episode)
+    counts = np.bincount(buffer.sample()[2][:, 0].astype(int), minlength=6)
+    assert len(counts) == 6
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_priorities_of_a_cleared_buffer_go_nowhere() -> None:
+    buffer = per()
+    steps = buffer.sample(1.0)[6]
+    buffer.clear()
+    with pytest.raises(rc.errors.OptionError, match=r"^idxes must name steps that are stored, got"):
+        buffer.update_priorities(steps, np.ones(steps.shape))
+
+
+def test_saves_tidy_up_after_themselves_only(tmp_path: Path) -> None:
+    buffer = on_policy()
+    store_on(buffer)
+    mine = tmp_path / "rows-of-mine"
+    mine.mkdir()
+    (tmp_path / "buffer.json-rows-0123456789abcdef").write_text("a save that was cut off")
+    for _ in range(2):
+        buffer.save(tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[0] == "buffer.json"
+    assert len(names) == 3
+    assert mine.exists()
+
+
+def test_notes_that_were_changed_are_refused(tmp_path: Path) -> None:
+    buffer = on_policy()
+    store_on(buffer)
+    buffer.save(tmp_path)
+    note = (tmp_path / "buffer.json").read_text()
+    other = on_policy()
+    for damage in (note.replace("count", "mount"), note[:-9], "[]", "{}", '{"buffer": 3, "xxh64": "0"}'):
+        (tmp_path / "buffer.json").write_text(damage)
+        with pytest.raises(rc.errors.SnapshotError, match=r"buffer.json must be"):
+            other.load(tmp_path)
+        assert other.size == 0
+    one = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 2, 7, 2)
+    with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose n_size is 7, got 3"):
+        xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 7, 2, 3, 2).load_state_dict(one.state_dict())
+
+
+def test_buffers_can_be_copied() -> None:
+    buffer = per(2, 4, 6)
+    buffer.sample(0.5)
+    for again in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(buffer))):
+        np.testing.assert_array_equal(again.observations, buffer.observations)
+    np.testing.assert_array_equal(again.sample(0.5)[2], buffer.sample(0.5)[2])
+    again.observations[:] = 9
+    assert (buffer.observations != 9).all()
