@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import pickle
 import threading
 
 import numpy as np
@@ -24,8 +26,7 @@ def seed_of(seed: int | None) -> int:
     if seed is not None:
         return seed
     state = np.random.get_state(legacy=False)  # noqa: NPY002
-    words = np.append(np.asarray(state["state"]["key"], np.uint32), [state["state"]["pos"], next(_MADE)])
-    return int(np.random.SeedSequence([int(word) for word in words]).generate_state(1, np.uint64)[0])
+    return int.from_bytes(hashlib.sha256(pickle.dumps((state, next(_MADE)))).digest()[:8], "little")
 
 
 def generator(memory: Memory) -> np.random.Generator:
