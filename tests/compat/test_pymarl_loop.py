@@ -198,6 +198,8 @@ THEIR_MAIN = """
 import sys
 from components.episode_buffer import EpisodeBatch, ReplayBuffer
 from components import episode_buffer
+import components.episode_buffer
+assert components.episode_buffer.ReplayBuffer is ReplayBuffer
 from components.transforms import OneHot
 import helper
 buffer = ReplayBuffer({"x": {"vshape": 1}}, {}, 3, 2)
