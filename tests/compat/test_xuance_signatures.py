@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from typing import Any
 
+import gymnasium
 import pytest
 
 from recollect.compat.xuance import memory_tools, memory_tools_marl
@@ -141,3 +144,83 @@ def test_full_is_a_property_of_every_buffer() -> None:
         for name in module.__all__:
             if "Buffer" in name and name != "EpisodeBuffer":
                 assert isinstance(inspect.getattr_static(getattr(module, name), "full"), property), name
+
+
+ATTRIBUTES = {
+    "DummyOnPolicyBuffer": "observation_space action_space auxiliary_shape n_envs n_size buffer_size use_gae use_advnorm "
+    "gamma gae_lam ptr size full start_ids observations actions rewards returns values terminals advantages "
+    "auxiliary_infos",
+    "DummyOffPolicyBuffer": "observation_space action_space auxiliary_shape n_envs n_size batch_size ptr size full "
+    "observations next_observations actions rewards terminals auxiliary_infos",
+    "RecurrentOffPolicyBuffer": "n_envs n_size batch_size episode_length lookup_length memory ptr size full",
+    "MARL_OnPolicyBuffer": "n_agents state_space obs_space act_space rew_space done_space n_envs buffer_size n_size "
+    "use_gae use_advantage_norm gamma gae_lambda data start_ids keys data_shapes ptr size full",
+    "MARL_OnPolicyBuffer_RNN": "max_eps_len dim_act episode_data data keys data_shapes ptr size full use_advantage_norm",
+    "MeanField_OnPolicyBuffer": "prob_space data start_ids",
+    "COMA_Buffer": "dim_act td_lambda data",
+    "COMA_Buffer_RNN": "dim_act td_lambda data episode_data",
+    "MARL_OffPolicyBuffer": "batch_size n_size store_global_state data keys ptr size full",
+    "MARL_OffPolicyBuffer_RNN": "max_eps_len dim_act episode_data data keys ptr size full",
+    "MeanField_OffPolicyBuffer": "prob_shape data",
+}
+DATA = {
+    "MARL_OnPolicyBuffer": "obs actions rewards returns values log_pi_old advantages terminals agent_mask state",
+    "MARL_OnPolicyBuffer_RNN": "obs actions rewards returns values advantages log_pi_old terminals avail_actions filled state",
+    "MeanField_OnPolicyBuffer": "obs actions act_mean rewards returns values advantages terminals agent_mask state",
+    "COMA_Buffer": "obs actions actions_onehot rewards returns values log_pi_old terminals agent_mask state",
+    "COMA_Buffer_RNN": "obs actions actions_onehot rewards returns values advantages log_pi_old terminals avail_actions "
+    "filled state",
+    "MARL_OffPolicyBuffer": "obs actions obs_next rewards terminals agent_mask state state_next",
+    "MARL_OffPolicyBuffer_RNN": "obs actions rewards terminals avail_actions filled state",
+    "MeanField_OffPolicyBuffer": "obs actions obs_next rewards terminals agent_mask state state_next act_mean",
+}
+
+
+def made(name: str) -> Any:
+    box, discrete = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
+    if hasattr(memory_tools, name):
+        more = {"DummyOnPolicyBuffer": (), "RecurrentOffPolicyBuffer": (2, 5, 2)}.get(name, (2,))
+        return getattr(memory_tools, name)(box, discrete, {"note": ()}, 2, 4, *more)
+    spaces: tuple[Any, ...] = (3, (5,), (4,), (), (1,) if "RNN" in name else (3, 1), (3,))
+    rollout = (True, True, 0.9, 0.9) if "On" in name or "COMA" in name else (2,)
+    options: dict[str, Any] = {"max_episode_length": 6, "dim_act": 2, "td_lambda": 0.8, "prob_space": (2,)}
+    if name == "MeanField_OffPolicyBuffer":
+        spaces, options = (*spaces[:4], (2,), *spaces[4:]), {}
+    return getattr(memory_tools_marl, name)(*spaces, 2, 4, *rollout, **options)
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_documented_attributes_and_shapes_are_there(name: str) -> None:
+    buffer = made(name)
+    for attribute in ATTRIBUTES[name].split():
+        assert hasattr(buffer, attribute), attribute
+    if name not in DATA:
+        return
+    extra = {"act_mean_next"} if name == "MeanField_OffPolicyBuffer" else set()
+    assert set(buffer.data) - extra == set(DATA[name].split())
+    if "RNN" in name:
+        assert buffer.data["obs"].shape == (4, 3, 7, 4)
+        assert buffer.data["actions"].shape == (4, 3, 6)
+        assert buffer.data["rewards"].shape == (4, 3, 6, 1)
+        assert buffer.data["state"].shape == (4, 7, 5)
+        assert buffer.data["terminals"].shape == (4, 6, 3)
+        assert buffer.data["avail_actions"].shape == (4, 3, 7, 2)
+        assert buffer.data["filled"].shape == (4, 6, 1)
+        assert {key: array.shape[1:] for key, array in buffer.episode_data.items()} == {
+            key: array.shape[1:] for key, array in buffer.data.items()
+        }
+    else:
+        assert buffer.data["obs"].shape == (2, 2, 3, 4)
+        assert buffer.data["actions"].shape == buffer.data["terminals"].shape == (2, 2, 3)
+        assert buffer.data["rewards"].shape == (2, 2, 3, 1)
+        assert buffer.data["state"].shape == (2, 2, 5)
+
+
+def test_numpy_2_is_enough() -> None:
+    """No gym, no Gymnasium, no torch: spaces are known by what they look like."""
+    code = (
+        "import sys, recollect.compat.xuance.memory_tools, recollect.compat.xuance.memory_tools_marl, numpy\n"
+        "assert int(numpy.__version__[0]) >= 2\n"
+        "assert not {'gym', 'gymnasium', 'torch'} & set(sys.modules), sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
