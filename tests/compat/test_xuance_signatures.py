@@ -147,15 +147,15 @@ def test_full_is_a_property_of_every_buffer() -> None:
 
 
 ATTRIBUTES = {
-    "DummyOnPolicyBuffer": "observation_space action_space auxiliary_shape n_envs n_size buffer_size use_gae use_advnorm "
-    "gamma gae_lam ptr size full start_ids observations actions rewards returns values terminals advantages "
+    "DummyOnPolicyBuffer": "observation_space action_space auxiliary_shape n_envs n_size buffer_size use_gae "
+    "use_advnorm gamma gae_lam ptr size full start_ids observations actions rewards returns values terminals advantages "
     "auxiliary_infos",
     "DummyOffPolicyBuffer": "observation_space action_space auxiliary_shape n_envs n_size batch_size ptr size full "
     "observations next_observations actions rewards terminals auxiliary_infos",
     "RecurrentOffPolicyBuffer": "n_envs n_size batch_size episode_length lookup_length memory ptr size full",
     "MARL_OnPolicyBuffer": "n_agents state_space obs_space act_space rew_space done_space n_envs buffer_size n_size "
     "use_gae use_advantage_norm gamma gae_lambda data start_ids keys data_shapes ptr size full",
-    "MARL_OnPolicyBuffer_RNN": "max_eps_len dim_act episode_data data keys data_shapes ptr size full use_advantage_norm",
+    "MARL_OnPolicyBuffer_RNN": "max_eps_len dim_act episode_data data keys data_shapes ptr size full",
     "MeanField_OnPolicyBuffer": "prob_space data start_ids",
     "COMA_Buffer": "dim_act td_lambda data",
     "COMA_Buffer_RNN": "dim_act td_lambda data episode_data",
@@ -165,11 +165,12 @@ ATTRIBUTES = {
 }
 DATA = {
     "MARL_OnPolicyBuffer": "obs actions rewards returns values log_pi_old advantages terminals agent_mask state",
-    "MARL_OnPolicyBuffer_RNN": "obs actions rewards returns values advantages log_pi_old terminals avail_actions filled state",
+    "MARL_OnPolicyBuffer_RNN": "obs actions rewards returns values advantages log_pi_old terminals avail_actions "
+    "filled state",
     "MeanField_OnPolicyBuffer": "obs actions act_mean rewards returns values advantages terminals agent_mask state",
     "COMA_Buffer": "obs actions actions_onehot rewards returns values log_pi_old terminals agent_mask state",
-    "COMA_Buffer_RNN": "obs actions actions_onehot rewards returns values advantages log_pi_old terminals avail_actions "
-    "filled state",
+    "COMA_Buffer_RNN": "obs actions actions_onehot rewards returns values advantages log_pi_old terminals "
+    "avail_actions filled state",
     "MARL_OffPolicyBuffer": "obs actions obs_next rewards terminals agent_mask state state_next",
     "MARL_OffPolicyBuffer_RNN": "obs actions rewards terminals avail_actions filled state",
     "MeanField_OffPolicyBuffer": "obs actions obs_next rewards terminals agent_mask state state_next act_mean",
