@@ -148,8 +148,8 @@ def test_full_is_a_property_of_every_buffer() -> None:
 
 ATTRIBUTES = {
     "DummyOnPolicyBuffer": "observation_space action_space auxiliary_shape n_envs n_size buffer_size use_gae "
-    "use_advnorm gamma gae_lam ptr size full start_ids observations actions rewards returns values terminals advantages "
-    "auxiliary_infos",
+    "use_advnorm gamma gae_lam ptr size full start_ids observations actions rewards returns values terminals "
+    "advantages auxiliary_infos",
     "DummyOffPolicyBuffer": "observation_space action_space auxiliary_shape n_envs n_size batch_size ptr size full "
     "observations next_observations actions rewards terminals auxiliary_infos",
     "RecurrentOffPolicyBuffer": "n_envs n_size batch_size episode_length lookup_length memory ptr size full",

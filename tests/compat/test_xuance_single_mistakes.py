@@ -75,15 +75,13 @@ def test_per_takes_negative_errors_and_names_the_row_of_bad_ones() -> None:
     buffer.update_priorities(np.arange(4), np.array([-1.0, 2.0, -4.0, 0.0]))
     assert np.isfinite(buffer.sample(0.5)[5]).all()
     before = buffer.sample(0.5)[5]
-    message = (
-        r"^priorities must be finite numbers, got nan for step 2 \(environment 0, slot 2\). No priority was changed.$"
-    )
+    message = r"^priorities must be finite, got nan for step 2 \(environment 0, slot 2\). No priority was changed.$"
     with pytest.raises(rc.errors.PriorityError, match=message):
         buffer.update_priorities(np.arange(4), np.array([9.0, 9.0, np.nan, 9.0]))
     with pytest.raises(rc.errors.PriorityError, match="got inf for step 0"):
         buffer.update_priorities(np.arange(1), np.array([np.inf]))
     assert buffer.sample(0.5)[5].max() == before.max()
-    with pytest.raises(rc.errors.PriorityError, match=r"^priorities must be 4 numbers, got 3$"):
+    with pytest.raises(rc.errors.PriorityError, match=r"^priorities must be 4 numbers, got float64\[3\]$"):
         buffer.update_priorities(np.arange(4), np.ones(3))
 
 

@@ -66,7 +66,8 @@ class _Transitions(StepBuffer):
         )
 
     def _with_auxiliary(self, samples: Samples, batch: Batch) -> Samples:
-        samples.auxiliary_infos = self._aux.of_batch(self._slots, batch)
+        if self.auxiliary_shape is not None:
+            samples.auxiliary_infos = self._aux.of_batch(self._slots, batch)
         return samples
 
 
@@ -175,21 +176,23 @@ class PerOffPolicyBuffer(_Transitions):
         """
         errors = np.asarray(plain(priorities)).ravel()
         known = np.asarray(idxes).ravel()
-        if errors.shape != known.shape:
-            raise PriorityError("priorities", f"be {known.size} numbers", f"{errors.size}")
-        if self._drawn is not None and np.array_equal(known, self._drawn[0]):
-            envs, serials = self._drawn[1:]
+        if errors.shape != known.shape or errors.dtype.kind not in "fiub":
+            raise PriorityError("priorities", f"be {known.size} numbers", f"{errors.dtype}[{errors.size}]")
+        drawn = self._drawn
+        if drawn is not None and known.shape == drawn[0].shape and (known == drawn[0]).all():
+            envs, serials = drawn[1:]
         else:
             envs, slots = slots_of(idxes, self.n_envs, self.n_size)
             if (slots >= self.size).any():
                 raise OptionError("idxes", "name steps that are stored", int(known[slots >= self.size][0]))
             serials = self._slots.serials(slots)
-        if errors.dtype.kind not in "fiub" or not np.isfinite(errors).all():
-            bad = 0 if errors.dtype.kind not in "fiub" else int((~np.isfinite(errors)).argmax())
+        try:
+            self._slots.memory.reweigh({"lanes": envs, "serials": serials}, errors)
+        except PriorityError:
+            bad = int((~np.isfinite(errors)).argmax())
             env, slot = divmod(int(known[bad]), self.n_size)
             where = f"{errors[bad]} for step {known[bad]} (environment {env}, slot {slot})"
-            raise PriorityError("priorities", "be finite numbers", where, "No priority was changed.")
-        self._slots.memory.reweigh({"lanes": envs, "serials": serials}, errors)
+            raise PriorityError("priorities", "be finite", where, "No priority was changed.") from None
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         super()._adopt(memory, notes)

@@ -11,7 +11,7 @@ from recollect.compat.xuance.nests import in_nest
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory import Batch, Memory, Sampler, Transition, Window
 from recollect.memory.batch import entry
-from recollect.schema import Schema
+from recollect.schema import Field, Schema
 
 __all__ = ["Slots", "slots_of"]
 
@@ -90,6 +90,8 @@ class Slots:
 
     def of_batch(self, name: str, batch: Batch) -> Any:
         """A field of a batch, nested as the field is."""
+        if type(self.fields[name]) is Field:
+            return batch[name]
         return in_nest(self.fields[name], name, lambda path: entry(batch, path))
 
     def read(self, envs: Array, slots: Array) -> Batch:
