@@ -224,7 +224,7 @@ def their_project(folder: Path) -> Path:
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "recollect.compat.pymarl.main", *arguments]
+    line = [sys.executable, "-m", "recollect.compat.run_pymarl", *arguments]
     return subprocess.run(line, capture_output=True, text=True, timeout=120)
 
 

@@ -70,6 +70,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         found = np.searchsorted(sums, units * (sums[-1] / batch_size), side="right")
         return [int(place) for place in np.minimum(found, self.episodes_in_buffer - 1)]
 
+    @exclusive
     def sample(self, batch_size: int, t: int) -> tuple[EpisodeBatch, list[int], Array]:  # type: ignore[override]
         """Episodes, their places and their weights ``[batch_size]``, (N P)^-beta over the largest.
 

@@ -159,6 +159,7 @@ class ReplayBuffer(Lasting):
         """Different episodes, all equally likely; if there are no more than asked for, all of them in order."""
         return self.uni_sample(batch_size)
 
+    @exclusive
     def uni_sample(self, batch_size: int) -> EpisodeBatch:
         """The same as ``sample``."""
         self._check_count(batch_size)
@@ -167,6 +168,7 @@ class ReplayBuffer(Lasting):
         random = generator(self._rows.memory)
         return self._read(random.choice(self.episodes_in_buffer, batch_size, replace=False))
 
+    @exclusive
     def sample_latest(self, batch_size: int) -> EpisodeBatch:
         """The newest episodes, oldest first."""
         self._check_count(batch_size)
@@ -180,6 +182,7 @@ class ReplayBuffer(Lasting):
             there = f"{self.episodes_in_buffer}"
             raise NotEnoughRows("buffer", f"hold {batch_size} episodes", there, "Ask can_sample before.")
 
+    @exclusive
     def _read(self, places: Array) -> EpisodeBatch:
         which = torch.from_numpy(np.asarray(places, np.int64))
         data = SimpleNamespace(
@@ -210,6 +213,7 @@ class ReplayBuffer(Lasting):
         batch = self._read(places)
         return batch if when == slice(None) else batch[:, when]
 
+    @exclusive
     def _whole(self, name: str) -> torch.Tensor:
         """One tensor of all places, a few episodes at a time."""
         if name not in self.scheme:
