@@ -393,6 +393,9 @@ def test_algorithms_without_log_probabilities_may_leave_them_out() -> None:
             step = {key: value for key, value in world.step().items() if key != "log_pi_old"}
             buffer.store(step | absent)
         assert buffer.size == 2
+    mean, world = rollout(xm.MeanField_OnPolicyBuffer)
+    mean.store({key: value for key, value in world.step().items() if key != "act_mean"})
+    assert not mean.data["act_mean"].any()
     for cls in (xm.MARL_OnPolicyBuffer_RNN, xm.COMA_Buffer_RNN):
         buffer, world = make(cls, 2, 4), World(2)
         obs, actions, *rest = rnn_step(world)

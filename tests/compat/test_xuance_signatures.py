@@ -129,7 +129,7 @@ def test_signatures_are_the_documented_ones(module: Any, name: str) -> None:
     assert [text for text in ours if text in documented] == documented
     for parameter in added:
         assert parameter.default is not inspect.Parameter.empty
-        assert parameter.name in ("seed", "truncations", "aux_info")
+        assert parameter.name in ("seed", "truncations", "aux_info", "padded")
 
 
 def test_all_twenty_names_are_there_and_no_others() -> None:

@@ -267,6 +267,25 @@ def test_windows_do_not_shrink_to_the_shortest_episode() -> None:
     assert samples[2].shape == (40, 4)
     assert set(samples.mask.sum(axis=1).tolist()) == {1, 4}
     np.testing.assert_array_equal(samples[2] > 0, samples.mask)
+    cut = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 2, 40, 9, 4, padded=False)
+    for length in (3, 9):
+        episode = xm.EpisodeBuffer()
+        episode.obs.append(np.zeros(3))
+        for _ in range(length):
+            episode.put([np.zeros(3), 0, 1.0, False])
+        cut.store(episode)
+    obs, acts, rews, done = cut.sample()  # for learners that look at no mask
+    assert (obs.shape, acts.shape, rews.shape, done.shape) == ((40, 4, 3), (40, 3), (40, 3), (40, 3))
+    assert rews.all()
+
+
+def test_an_algorithm_without_values_may_say_so() -> None:
+    buffer = on_policy(n_envs=2)
+    obs, row = np.zeros((2, 3)), np.ones(2, np.float32)
+    buffer.store(obs, np.zeros(2, int), row, 0, np.zeros(2, bool))
+    assert not buffer.values.any()
+    with pytest.raises(rc.errors.StepError, match=r"^value must have shape \[2\], got \[\]"):
+        buffer.store(obs, np.zeros(2, int), row, 0.5, np.zeros(2, bool))
 
 
 def test_without_gae_returns_are_masked_and_advantages_what_they_are_above_values() -> None:

@@ -145,7 +145,7 @@ class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
     """Rollouts with the mean action of an agent's neighbours.
 
     Args:
-        n_size: Steps of all environments together.
+        n_size: Steps of all environments together. A step may leave ``act_mean`` out (zeros).
         kwargs: ``prob_space``, the shape of a mean action.
     """
 
@@ -171,8 +171,15 @@ class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
         spaces = (n_agents, state_space, obs_space, act_space, rew_space, done_space)
         super().__init__(*spaces, n_envs, n_size, use_gae, use_advnorm, gamma, gae_lam, seed=seed, **kwargs)
 
+    _optional = frozenset({"agent_mask", "act_mean"})
+
     def _fields(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
         return {**self._common_fields(), **self._value_fields(), "act_mean": field_of("prob_space", self.prob_space)}
+
+    def _also(self, step_data: Mapping[str, Any], step: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        if "act_mean" in step:
+            return {}
+        return {"act_mean": np.zeros((self.n_envs, *self._slots.fields["act_mean"].shape), np.float32)}
 
     def finish_ac_path(self, value: Any, i_env: int) -> None:
         """The same as ``finish_path``."""

@@ -93,10 +93,13 @@ class DummyOnPolicyBuffer(StepBuffer):
         """Store one step of every environment: values ``[n_envs, ...]``.
 
         Args:
+            value: Values, or the number 0 if the algorithm has none.
             truncations: Which environments were cut off by a time limit; ``finish_path`` has to follow for them.
         """
         self._paths.check_finished()
         zeros = np.zeros(self.n_envs, np.float32)
+        if isinstance(value, (int, float)) and value == 0:
+            value = zeros
         step = {"obs": obs, "acts": acts, "rews": rews, "value": value, "returns": zeros, "advantages": zeros}
         self._put(step, terminals, aux_info, truncations)
         if truncations is not None:

@@ -64,6 +64,7 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
     Args:
         episode_length: Steps of the longest episode.
         lookup_length: Steps of a sequence; shorter episodes are padded with zeros.
+        padded: False to cut a batch to its shortest sequence instead, for learners that do not look at ``mask``.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
         lookup_length: int,
         *,
         seed: int | None = None,
+        padded: bool = True,
     ) -> None:
         super().__init__(observation_space, action_space, auxiliary_shape)
+        self._padded = padded
         self.n_envs, self.n_size = at_least("n_envs", n_envs, 1), at_least("n_size", n_size, 1)
         self.batch_size = at_least("batch_size", batch_size, 1)
         self.episode_length = at_least("episode_length", episode_length, 1)
@@ -143,6 +146,8 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
     def sample(self) -> Samples:
         """Observations ``[B, T + 1, ...]``, actions, rewards and terminals ``[B, T, ...]``, T = ``lookup_length``.
 
+        Without ``padded`` T is what the shortest sequence has.
+
         Episodes are drawn alike whatever their length, and within one all places where T steps follow. ``mask [B, T]``
         of what is returned is True for real steps; the rest is zero.
         """
@@ -153,9 +158,11 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
         places = random.integers(0, ring.size, self.batch_size)
         spare = np.maximum(ring.lengths[places] - self.lookup_length, 0)
         batch = ring.read(places, random.integers(0, spare + 1))
-        obs, acts = (in_nest(self._fields[name], name, lambda path: entry(batch, path)) for name in ("obs", "acts"))
-        samples = Samples((obs, acts, batch.rews, batch.done))
-        samples.mask = batch.mask
+        steps = self.lookup_length if self._padded else int(batch.lengths.min())
+        obs = in_nest(self._fields["obs"], "obs", lambda path: entry(batch, path)[:, : steps + 1])
+        acts = in_nest(self._fields["acts"], "acts", lambda path: entry(batch, path)[:, :steps])
+        samples = Samples((obs, acts, batch.rews[:, :steps], batch.done[:, :steps]))
+        samples.mask = batch.mask[:, :steps]
         return samples
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
