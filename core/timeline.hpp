@@ -405,6 +405,13 @@ class Timeline {
   }
 
   bool catch_up(std::int64_t lane) {
+    bool changed = look_again(lane);
+    // A writer that went on and then forgot rows, all while this one looked, leaves rows that have not been seen yet.
+    for (int i = 0; i < kLooks && overwritten(lane) > head(lane); ++i) changed = look_again(lane) || changed;
+    return changed;
+  }
+
+  bool look_again(std::int64_t lane) {
     LaneState& state = ground_.states[lane];
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
     const std::int64_t revision = state.revision.load(std::memory_order_acquire);
@@ -426,6 +433,8 @@ class Timeline {
     index.revision = revision;
     return true;
   }
+
+  static constexpr int kLooks = 1000;
 
   bool others_;  // other processes write as well
   Ground ground_;

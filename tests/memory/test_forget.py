@@ -133,14 +133,14 @@ def test_a_learner_goes_on_while_an_actor_forgets() -> None:
     name = f"test-{uuid.uuid4().hex}"
     schema = rc.Schema(x=rc.Field((500,)), reward=None)
     with rc.Memory(schema, 4000, storage=rc.Shared(name), window=rc.Sequence(4), seed=0) as memory:
-        actor = subprocess.Popen([sys.executable, "-c", ACTOR, name])
-        while memory.ready == 0:
-            assert actor.poll() is None
-        drawn = 0
-        while actor.poll() is None or drawn < 100:
-            batch = memory.sample(16)
-            assert (batch.x == batch.x[:, :, :1]).all()
-            assert (np.diff(batch.x[:, :, 0], axis=1)[batch.mask[:, 1:]] == 1).all()
-            drawn += 1
-        assert actor.wait() == 0
+        with subprocess.Popen([sys.executable, "-c", ACTOR, name]) as actor:
+            while memory.ready == 0:
+                assert actor.poll() is None
+            drawn = 0
+            while actor.poll() is None or drawn < 100:
+                batch = memory.sample(16)
+                assert (batch.x == batch.x[:, :, :1]).all()
+                assert (np.diff(batch.x[:, :, 0], axis=1)[batch.mask[:, 1:]] == 1).all()
+                drawn += 1
+        assert actor.returncode == 0
         assert 400 <= len(memory) <= 1500
