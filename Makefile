@@ -96,7 +96,7 @@ sanitize: $(SANITIZE_READY)
 	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		$(SANITIZE_VENV)/bin/python -m pytest tests/core tests/memory tests/schema -p no:cacheprovider \
-		-m "not slow" -k "not takes_no_ram and not little_memory"
+		-m "not slow" -k "not takes_no_ram and not little_memory and not give_their_memory_back"
 
 stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
