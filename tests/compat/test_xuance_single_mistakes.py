@@ -407,6 +407,15 @@ def test_what_is_sampled_too_early_or_from_nowhere() -> None:
     episode = xm.EpisodeBuffer()
     with pytest.raises(rc.errors.StepError, match=r"^episode must have 1 to 2 steps, got 0"):
         recurrent.store(episode)
+    odd = xm.EpisodeBuffer()
+    odd.obs.append(np.zeros(3))
+    odd.put([np.zeros(3), 0, 1e300, False])
+    with pytest.raises(rc.errors.StepError, match=r"^rews must fit float32, got 1e\+300"):
+        recurrent.store(odd)
+    odd.done[0] = 0.5
+    with pytest.raises(rc.errors.StepError, match=r"^done must be 0 or 1, got 0.5"):
+        recurrent.store(odd)
+    assert recurrent.size == 0
     episode.put([np.zeros(3), 0, 0.0, True])
     with pytest.raises(rc.errors.StepError, match=r"^episode must have one observation more than actions, got 1 and 1"):
         recurrent.store(episode)

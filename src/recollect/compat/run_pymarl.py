@@ -23,7 +23,7 @@ def put_in_place(source: Path) -> None:
     sys.path.insert(0, str(source))
     ours = importlib.import_module("recollect.compat.pymarl")
     sys.modules["components.episode_buffer"] = ours
-    # A package that imports the module by itself would find theirs again; so would `from components import ...`.
+    # `import components.episode_buffer` finds the module above, and then looks here for its name.
     vars(importlib.import_module("components"))["episode_buffer"] = ours
 
 

@@ -96,9 +96,9 @@ class Auxiliary:
             elif self.field is not None:
                 zeros = {key: np.zeros((lead, *field.shape), np.float32) for key, field in self.field.items()}
             return zeros, {}
-        if not self._single and not self._none and not self.field and not self.objects and not info:
-            return None, {}
         if self.field is None and not self.objects:
+            if not self._none and not info:  # an empty auxiliary_shape, and nothing for it
+                return None, {}
             rule = "be None without an auxiliary_shape"
             raise StepError((Problem("aux_info", rule, "something", "Give the buffer its auxiliary_shape."),))
         if self._single:

@@ -13,7 +13,7 @@ from recollect.compat.lasting import Lasting, exclusive
 from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
-from recollect.memory import Memory, Sampler
+from recollect.memory import Memory
 from recollect.schema import Field
 
 __all__ = ["BaseBuffer", "StepsBuffer", "field_name", "missing", "per_environment", "shape_of"]
@@ -78,19 +78,12 @@ class StepsBuffer(BaseBuffer, Lasting):
     _computed: frozenset[str] = frozenset()
     _optional: frozenset[str] = frozenset({"agent_mask", "log_pi_old"})
 
-    def _setup(self, fields: dict[str, Any], *, sampler: Sampler | None = None, seed: int | None = None) -> None:
-        self.n_size = at_least(
-            "buffer_size", per_environment(self.buffer_size, self.n_envs) * self.n_envs, 2 * self.n_envs
-        )
-        self.n_size //= self.n_envs
+    def _setup(self, fields: dict[str, Any], *, seed: int | None) -> None:
+        self.n_size = per_environment(at_least("buffer_size", self.buffer_size, 2 * self.n_envs), self.n_envs)
         self._names = list(fields)
-        self._slots = Slots(
-            {field_name(key): field for key, field in fields.items()},
-            self.n_envs,
-            self.n_size,
-            sampler=sampler,
-            seed=seed,
-        )
+        self._needed = [key for key in fields if key not in self._computed | self._optional]
+        by_field = {field_name(key): field for key, field in fields.items()}
+        self._slots = Slots(by_field, self.n_envs, self.n_size, seed=seed)
         self._expose()
 
     def _common_fields(self) -> dict[str, Any]:
@@ -128,8 +121,7 @@ class StepsBuffer(BaseBuffer, Lasting):
         Raises:
             StepError: With every name that is missing or does not fit. Nothing is stored.
         """
-        needed = [key for key in self._names if key not in self._computed | self._optional]
-        missing(step_data, needed)
+        missing(step_data, self._needed)
         step = {
             field_name(key): step_data[key]
             for key in self._names

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from recollect.compat.checks import at_least
+from recollect.compat.checks import at_least, flags_of
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.lasting import Lasting, exclusive
@@ -137,10 +137,10 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
             "obs": _stacked(self._fields["obs"], episode.obs[:-1]),
             "final_obs": _stacked(self._fields["obs"], episode.obs[-1:]),
             "acts": _stacked(self._fields["acts"], episode.action),
-            "rews": np.array(episode.reward, np.float32),
-            "done": np.array([bool(done) for done in episode.done]),
+            "rews": _stacked(self._fields["rews"], episode.reward),
+            "done": flags_of("done", episode.done, (length,)),
         }
-        self._ring.append(steps, length, terminated=bool(episode.done[-1]))
+        self._ring.append(steps, length, terminated=bool(steps["done"][-1]))
         self.ptr, self.size = self._ring.next, self._ring.size
 
     def sample(self) -> Samples:
