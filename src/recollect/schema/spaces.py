@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import SchemaError
 from recollect.schema.fields import Field, Group
 
-__all__ = ["agent_fields", "fields_of", "smallest"]
+__all__ = ["agent_fields", "fields_of", "smallest", "stacked"]
 
 
 def fields_of(name: str, space: Any, *, float64: bool) -> Any:
@@ -56,8 +56,8 @@ def agent_fields(
     for group, names in members.items():
         count = len(names)
         inner: dict[str, Any] = {
-            "obs": _stacked(fields_of("obs", obs[names[0]], float64=float64), count),
-            "action": _stacked(fields_of("action", action[names[0]], float64=float64), count),
+            "obs": stacked(fields_of("obs", obs[names[0]], float64=float64), count),
+            "action": stacked(fields_of("action", action[names[0]], float64=float64), count),
         }
         if not shared_reward:
             inner["reward"] = Field((count,))
@@ -127,9 +127,10 @@ def _as_named(
     return {group: tuple(names) for group, names in groups.items()}
 
 
-def _stacked(value: Any, count: int) -> Any:
+def stacked(value: Any, count: int) -> Any:
+    """The field, or nested fields, of ``count`` agents along a first axis."""
     if isinstance(value, Field):
         return Field((count, *value.shape), value.dtype, value.role)
     if isinstance(value, Mapping):
-        return {key: _stacked(inner, count) for key, inner in value.items()}
-    return tuple(_stacked(inner, count) for inner in value)
+        return {key: stacked(inner, count) for key, inner in value.items()}
+    return tuple(stacked(inner, count) for inner in value)

@@ -1,0 +1,92 @@
+"""Random numbers for many environments at once, each with a stream of its own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from recollect.errors import OptionError
+
+__all__ = ["Dice", "seeds", "seeds_for"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_TO_UNIT = 2.0**-53
+# Shifts and factors of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+_S30, _S27, _S31, _S11 = (np.uint64(n) for n in (30, 27, 31, 11))
+_M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def seeds(seed: int | None, count: int) -> list[int]:
+    """The seeds of ``count`` environments: number 3 has the same one whatever the count.
+
+    >>> seeds(7, 3) == seeds(7, 64)[:3]
+    True
+    """
+    if seed is None:
+        seed = secrets.randbits(63)
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+        raise OptionError("seed", "be a whole number from 0 to 2**63 - 1, or None", repr(seed))
+    base = _mix(np.array([seed], np.uint64))
+    return [int(n) for n in _mix(base + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN) >> np.uint64(33)]
+
+
+def seeds_for(seed: int | Sequence[int] | None, count: int) -> list[int]:
+    """One seed an environment, from one for all of them or from a list that has them."""
+    if seed is None or isinstance(seed, (int, np.integer)):
+        return seeds(seed, count)
+    each = list(seed)
+    if len(each) != count:
+        raise OptionError("seed", f"have one entry for each of {count} environments", f"{len(each)}")
+    for one in each:
+        if not isinstance(one, (int, np.integer)) or isinstance(one, bool) or not 0 <= one < 2**63:
+            raise OptionError("seed", "hold whole numbers from 0 to 2**63 - 1", repr(one))
+    return [int(one) for one in each]
+
+
+@final
+class Dice:
+    """Draws for some environments, where each environment's draws depend on its seed and episode alone.
+
+    The stream of an episode starts at a place that is a hash of the environment's seed and the episode's number, so
+    what was played before does not change what comes.
+    """
+
+    def __init__(self, each: Sequence[int]) -> None:
+        self._key = _mix(np.array(each, np.uint64))
+        self._episode = np.zeros(len(each), np.uint64)
+        self._place = self._key.copy()
+
+    def begin(self, rows: Array) -> None:
+        """Start the next episode of these environments."""
+        self._episode[rows] += np.uint64(1)
+        self._place[rows] = _mix(self._key[rows] ^ _mix(self._episode[rows] * _GOLDEN))
+
+    def uniform(self, rows: Array | slice, count: int) -> Array:
+        """Numbers from 0 to below 1, ``[count, len(rows)]``."""
+        place = self._place[rows]
+        steps = np.arange(1, count + 1, dtype=np.uint64)[:, None] * _GOLDEN
+        self._place[rows] = place + steps[-1]
+        return (_mix(place + steps) >> _S11) * _TO_UNIT
+
+    def integers(self, rows: Array | slice, count: int, bound: int) -> Array:
+        """Whole numbers from 0 to below ``bound``, ``[count, len(rows)]``."""
+        return (self.uniform(rows, count) * bound).astype(np.int64)
+
+    def snapshot(self) -> dict[str, Array]:
+        """Everything the next draws depend on."""
+        return {"key": self._key.copy(), "episode": self._episode.copy(), "place": self._place.copy()}
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Go on from where a snapshot was taken."""
+        self._key, self._episode, self._place = (np.array(state[k], np.uint64) for k in ("key", "episode", "place"))
+
+
+def _mix(word: Array) -> Array:
+    word = (word ^ (word >> _S30)) * _M1
+    word = (word ^ (word >> _S27)) * _M2
+    return np.asarray(word ^ (word >> _S31))

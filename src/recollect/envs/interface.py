@@ -1,0 +1,175 @@
+"""What every environment here looks like: many environments in lockstep, many agents in each.
+
+>>> env = recollect.envs.make("simple_tag", num_envs=64)
+>>> memory = recollect.Memory(env.schema, capacity=1_000_000, lanes=env.num_envs)
+>>> seen = env.reset(seed=0)                # {"adversary/obs": [64, 3, 16], "agent/obs": [64, 1, 14]}
+>>> for _ in range(1000):
+...     action = policy(seen)               # {"adversary/action": [64, 3], "agent/action": [64, 1]}
+...     step = env.step(action)
+...     memory.append(**step.row)           # what was seen, done, and came of it; the true final observation at an end
+...     seen = step.seen                    # where an episode ended, the next one has begun
+
+Names are the memory's: ``obs``, ``action``, ``reward``, ``agent_mask``, ``avail_actions`` and ``state``, with the group
+before a slash where agents differ. Every array has the environments first, then the agents of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias, final
+
+import numpy as np
+
+from recollect.errors import MissingExtra, OptionError
+from recollect.schema import Field, Group, Schema
+from recollect.schema.spaces import fields_of, stacked
+
+try:
+    from gymnasium import Space, spaces
+except ImportError:
+    raise MissingExtra("gymnasium", "envs") from None
+
+__all__ = ["AgentGroup", "Array", "Env", "Step", "as_actions", "pick", "schema_of"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AgentGroup:
+    """Agents of one kind, stacked along one axis.
+
+    Args:
+        name: Empty if the environment has one group only; then its fields have no prefix.
+        obs_space: What one agent sees.
+        action_space: What one agent does.
+        avail: Whether ``avail_actions`` says which actions may be taken.
+        mask: Whether agents come and go: ``agent_mask`` says who is there.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    obs_space: Space[Any]
+    action_space: Space[Any]
+    avail: bool = False
+    mask: bool = False
+
+    def __len__(self) -> int:
+        return len(self.agents)
+
+    def key(self, field: str) -> str:
+        """The name of this group's field in steps, rows and batches.
+
+        >>> box = spaces.Box(0, 1, (2,))
+        >>> AgentGroup("prey", ("prey_0",), box, box).key("obs")
+        'prey/obs'
+        """
+        return f"{self.name}/{field}" if self.name else field
+
+
+class Step(NamedTuple):
+    """What one step of all environments brought."""
+
+    seen: dict[str, Array]
+    """What agents see now, and choose their next actions from."""
+    row: dict[str, Any]
+    """The step as ``Memory.append`` takes it: seen before, done, reward, ends, final observations."""
+    terminated: Array
+    """Where the episode came to its end, ``[E]``."""
+    truncated: Array
+    """Where the episode was cut off, ``[E]``."""
+    info: dict[str, Any]
+    """What the environment reports besides, by name; at an end about the episode that ended."""
+
+    @property
+    def ended(self) -> Array:
+        """Where an episode is over, ``[E]``."""
+        return np.asarray(self.terminated | self.truncated)
+
+
+class Env(Protocol):
+    """Environments in lockstep."""
+
+    name: str
+    num_envs: int
+    groups: tuple[AgentGroup, ...]
+    state_space: Space[Any] | None
+    """What describes the whole environment, if anything does: the field ``state``."""
+    shared_reward: bool
+    """True: one reward ``[E]`` for all. False: each agent's own, ``[E, A]``."""
+    limit: int | None
+    """Steps after which an episode is cut off, if that is known."""
+    schema: Schema
+    """The memory's schema of a step."""
+
+    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
+        """Begin new episodes everywhere and return what is seen.
+
+        Args:
+            seed: One for all (each environment gets its own from it, whatever the number beside it), or a list with
+                one an environment. None goes on with the streams there are, or begins fresh ones.
+        """
+
+    def step(self, action: Mapping[str, Any] | Any) -> Step:
+        """Take a step everywhere. With one group the actions alone may be given."""
+
+    def render(self, index: int = 0) -> Array:
+        """A picture of one environment, ``[height, width, 3]`` bytes."""
+
+    def close(self) -> None:
+        """Let go of windows, processes and files."""
+
+
+def schema_of(groups: Sequence[AgentGroup], state_space: Space[Any] | None, *, shared_reward: bool) -> Schema:
+    """The schema of what environments with these groups give."""
+    fields: dict[str, Any] = {}
+    for group in groups:
+        count = len(group)
+        inner: dict[str, Any] = {
+            "obs": stacked(fields_of("obs", group.obs_space, float64=False), count),
+            "action": stacked(fields_of("action", group.action_space, float64=False), count),
+        }
+        if group.avail:
+            inner["avail_actions"] = Field((count, *_choices(group)), "bool")
+        if group.mask:
+            inner["agent_mask"] = Field((count,), "bool")
+        if not shared_reward:
+            inner["reward"] = Field((count,))
+        fields |= {group.name: Group(inner)} if group.name else inner
+    if state_space is not None:
+        fields["state"] = fields_of("state", state_space, float64=False)
+    if shared_reward:
+        fields["reward"] = Field()
+    schema = Schema(**fields)
+    schema.agents = {group.name: group.agents for group in groups}
+    return schema
+
+
+def _choices(group: AgentGroup) -> tuple[int, ...]:
+    if not isinstance(group.action_space, spaces.Discrete):
+        raise OptionError("action space", "be Discrete to have avail_actions", group.action_space)
+    return (int(group.action_space.n),)
+
+
+def as_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) -> Mapping[str, Any]:
+    """Actions by field name, where a lone group's may come without."""
+    if isinstance(action, Mapping):
+        missing = [group.key("action") for group in groups if not _has(action, group.key("action"))]
+        if missing:
+            wanted = ", ".join(group.key("action") for group in groups)
+            raise OptionError("action", f"have {wanted}", ", ".join(map(str, action)) or "nothing")
+        return action
+    if len(groups) > 1:
+        wanted = ", ".join(group.key("action") for group in groups)
+        raise OptionError("action", f"be a mapping with {wanted}", type(action).__name__)
+    return {groups[0].key("action"): action}
+
+
+def _has(action: Mapping[str, Any], key: str) -> bool:
+    return key in action or any(name.startswith(f"{key}/") for name in action)
+
+
+def pick(values: Mapping[str, Array], rows: Array) -> dict[str, Array]:
+    """Some environments' part of every array."""
+    return {key: value[rows] for key, value in values.items()}

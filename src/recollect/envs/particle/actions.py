@@ -1,0 +1,94 @@
+"""Actions of particle worlds: pushes in four directions, and words."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from gymnasium import spaces
+
+from recollect.envs.interface import Array
+from recollect.envs.particle.bodies import Agent
+from recollect.errors import OptionError
+
+__all__ = ["Controls"]
+
+_PUSHES = 5  # nothing, left, right, down, up
+_PUSH_X = np.array([0.0, -1.0, 1.0, 0.0, 0.0])
+_PUSH_Y = np.array([0.0, 0.0, 0.0, -1.0, 1.0])
+
+
+@final
+class Controls:
+    """What agents may do, and what that means to the physics."""
+
+    def __init__(self, agents: tuple[Agent, ...], words: int, *, continuous: bool) -> None:
+        self._agents = agents
+        self._words = words
+        self._continuous = continuous
+        self._eye = np.eye(words)
+        self._accel = np.array([agent.accel for agent in agents])[:, None]
+        self._choices = [(_PUSHES if agent.moves else 1) * (words if agent.speaks else 1) for agent in agents]
+        self._push_x = [np.tile(_PUSH_X, choices // _PUSHES) for choices in self._choices]
+        self._push_y = [np.tile(_PUSH_Y, choices // _PUSHES) for choices in self._choices]
+
+    def space(self, agent: int) -> spaces.Space[Any]:
+        """What one agent may do."""
+        body = self._agents[agent]
+        if not self._continuous:
+            return spaces.Discrete(self._choices[agent])
+        return spaces.Box(0.0, 1.0, (_PUSHES * body.moves + self._words * body.speaks,), np.float32)
+
+    def decode(
+        self, name: str, action: Any, first: int, last: int, num_envs: int
+    ) -> tuple[Array, tuple[Array | None, Array | None, Array | None]]:
+        """The actions ``[E, A]`` or ``[E, A, n]`` of alike agents as stored; and pushes along x and y ``[A, E]``, and
+        words ``[A, words, E]``, as far as they push and speak.
+
+        Raises:
+            OptionError: If an action is none that they may take.
+        """
+        if self._continuous:
+            return self._decode_numbers(name, action, first, last, num_envs)
+        chosen = np.asarray(action)
+        choices = self._choices[first]
+        body = self._agents[first]
+        if chosen.shape != (num_envs, last - first):
+            raise OptionError(name, f"have shape [{num_envs}, {last - first}]", list(chosen.shape))
+        if chosen.dtype.kind not in "iu":
+            raise OptionError(name, "be whole numbers", chosen.dtype)
+        if chosen.view(f"u{chosen.itemsize}").max() >= choices:  # below zero is far too large as unsigned
+            wrong = chosen[(chosen < 0) | (chosen >= choices)][0]
+            raise OptionError(name, f"be from 0 to {choices - 1}", wrong)
+        turned = chosen.T
+        push_x = push_y = said = None
+        if body.moves:
+            push_x = self._push_x[first].take(turned) * self._accel[first:last]
+            push_y = self._push_y[first].take(turned) * self._accel[first:last]
+        if body.speaks:
+            word = turned // _PUSHES if body.moves else turned
+            said = self._eye.take(word, axis=0).transpose(0, 2, 1)
+        return chosen, (push_x, push_y, said)
+
+    def _decode_numbers(
+        self, name: str, action: Any, first: int, last: int, num_envs: int
+    ) -> tuple[Array, tuple[Array | None, Array | None, Array | None]]:
+        body = self._agents[first]
+        given = np.asarray(action)
+        shape = (num_envs, last - first, _PUSHES * body.moves + self._words * body.speaks)
+        if given.shape != shape:
+            raise OptionError(name, f"have shape {list(shape)}", list(given.shape))
+        if given.dtype.kind not in "fiu":
+            raise OptionError(name, "be numbers", given.dtype)
+        if not np.isfinite(given.sum()):
+            wrong = given[~np.isfinite(given)]
+            raise OptionError(name, "be finite", wrong[0] if len(wrong) else "a sum that is not")
+        turned = np.minimum(np.maximum(given, 0.0), 1.0).transpose(1, 2, 0)
+        push_x = push_y = said = None
+        if body.moves:
+            accel = self._accel[first:last]
+            push_x = (turned[:, 2] - turned[:, 1]) * accel
+            push_y = (turned[:, 4] - turned[:, 3]) * accel
+        if body.speaks:
+            said = turned[:, _PUSHES * body.moves :]
+        return given, (push_x, push_y, said)

@@ -1,0 +1,26 @@
+"""Checks of scenarios' options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import OptionError
+
+__all__ = ["positive", "proportion"]
+
+
+def positive(name: str, value: Any, *, least: int = 1, none: bool = False) -> Any:
+    """The whole number, if it is one of at least ``least`` (or None where that is allowed)."""
+    if none and value is None:
+        return None
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise OptionError(name, f"be a whole number of at least {least}{' or None' if none else ''}", repr(value))
+    return int(value)
+
+
+def proportion(name: str, value: Any) -> None:
+    """Refuse what is not from 0 to 1."""
+    if not isinstance(value, (int, float, np.floating)) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise OptionError(name, "be from 0 to 1", repr(value))

@@ -1,0 +1,299 @@
+"""Particle worlds: points that push, collide and talk, many environments at once.
+
+The physics are mpe2's. Positions are ``[bodies, 2, E]``, agents first; the environments come last, so that every
+operation runs over them in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from recollect.envs.dice import Dice, seeds_for
+from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
+from recollect.envs.particle.actions import Controls
+from recollect.envs.particle.bodies import Scenario
+from recollect.errors import OptionError
+
+__all__ = ["World"]
+
+_DT = 0.1
+_KEPT_SPEED = 1 - 0.25
+_CONTACT_FORCE = 1e2
+_CONTACT_MARGIN = 1e-3
+
+
+@final
+class World:
+    """Environments of one scenario.
+
+    Args:
+        max_cycles: Steps of an episode.
+        continuous_actions: Pushes and words as numbers from 0 to 1 instead of one choice.
+        state: Whether everything that agents see is also given as ``state``, one after another.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        num_envs: int = 1,
+        *,
+        max_cycles: int = 25,
+        continuous_actions: bool = False,
+        state: bool = False,
+    ) -> None:
+        for name, number in (("num_envs", num_envs), ("max_cycles", max_cycles)):
+            if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
+                raise OptionError(name, "be a whole number of at least 1", repr(number))
+        self.name = scenario.name
+        self.num_envs = int(num_envs)
+        self.limit: int | None = int(max_cycles)
+        self.shared_reward = False
+        self.scenario = scenario
+        agents, bodies = scenario.agents, (*scenario.agents, *scenario.landmarks)
+        self.num_agents = len(agents)
+        self.pos = np.zeros((len(bodies), 2, self.num_envs))
+        self.vel = np.zeros((len(agents), 2, self.num_envs))
+        self.said = np.zeros((len(agents), scenario.words, self.num_envs))
+        self.time = np.zeros(self.num_envs, np.int64)
+        self.offset = np.zeros((len(agents), *self.pos.shape))
+        """From each agent to each body, ``[A, bodies, 2, E]``."""
+        self.distance = np.zeros((len(agents), len(bodies), self.num_envs))
+        """Between each agent and each body, ``[A, bodies, E]``."""
+
+        self._controls = Controls(agents, scenario.words, continuous=continuous_actions)
+        self._force = np.zeros((len(agents), 2, self.num_envs))
+        self._moves = np.array([agent.moves for agent in agents])
+        self._all_move = bool(self._moves.all())
+        speeds = [agent.max_speed or np.inf for agent in agents]
+        self._max_speed = np.array(speeds)[:, None] if np.isfinite(speeds).any() else None
+        sizes = np.array([body.size for body in bodies])
+        pairs = [
+            (a, b)
+            for a in range(len(agents))
+            for b in range(a + 1, len(bodies))
+            if agents[a].collides and bodies[b].collides and (agents[a].moves or (b < len(agents) and agents[b].moves))
+        ]
+        self._pairs = np.array([a * len(bodies) + b for a, b in pairs], np.intp)
+        self._touch = np.array([[sizes[a] + sizes[b]] for a, b in pairs])
+        self._pushed = np.zeros((len(agents), len(pairs)))
+        for pair, (a, b) in enumerate(pairs):
+            self._pushed[a, pair] = -_CONTACT_FORCE if agents[a].moves else 0
+            if b < len(agents) and agents[b].moves:
+                self._pushed[b, pair] = _CONTACT_FORCE
+        self.touching = sizes[:, None] + sizes[None, : len(bodies)]
+        """Distance at which two bodies touch, ``[bodies, bodies]``."""
+        self._spread = np.array([*(1.0 for _ in agents), *(mark.spread for mark in scenario.landmarks)])[:, None, None]
+
+        self._dice: Dice | None = None
+        self.drawn = {name: np.zeros(self.num_envs, np.int64) for name in scenario.draws}
+        """What was drawn for every environment's episode, by the scenario's names."""
+        self._spans = self._group_spans()
+        self._buffers: dict[str, Array] = {}
+        for key, (first, last) in self._spans.items():
+            length = sum(len(part) for part in scenario.see(self, first))
+            self._buffers[key] = np.empty((last - first, length, self.num_envs))
+        self.groups = tuple(self._group(key, first, last) for key, (first, last) in self._spans.items())
+        self._keys = [(group.key("obs"), group.key("reward"), *self._spans[group.name]) for group in self.groups]
+        width = sum(buffer.shape[0] * buffer.shape[1] for buffer in self._buffers.values())
+        self.state_space: Space[Any] | None = _endless(width) if state else None
+        self.schema = schema_of(self.groups, self.state_space, shared_reward=False)
+        self._seen: dict[str, Array] = {}
+
+    def _group_spans(self) -> dict[str, tuple[int, int]]:
+        stems = [agent.name.rpartition("_")[0] for agent in self.scenario.agents]
+        spans = {stem: (stems.index(stem), stems.index(stem) + stems.count(stem)) for stem in dict.fromkeys(stems)}
+        return {"": (0, len(stems))} if len(spans) == 1 else spans
+
+    def _group(self, name: str, first: int, last: int) -> AgentGroup:
+        names = tuple(agent.name for agent in self.scenario.agents[first:last])
+        return AgentGroup(name, names, _endless(self._buffers[name].shape[1]), self._controls.space(first))
+
+    # ---- playing ---------------------------------------------------------------------------------------------------
+
+    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
+        """Begin new episodes everywhere and return what is seen."""
+        if seed is not None or self._dice is None:
+            self._dice = Dice(seeds_for(seed, self.num_envs))
+        self._begin(np.arange(self.num_envs), self._dice)
+        return self.look()
+
+    def _begin(self, rows: Array, dice: Dice) -> None:
+        dice.begin(rows)
+        bodies = len(self.pos)
+        places = dice.uniform(rows, 2 * bodies).reshape(bodies, 2, -1)
+        self.pos[:, :, rows] = (2 * places - 1) * self._spread
+        self.vel[:, :, rows] = 0
+        self.said[:, :, rows] = 0
+        self.time[rows] = 0
+        for name, bound in self.scenario.draws.items():
+            self.drawn[name][rows] = dice.integers(rows, 1, bound)[0]
+        if self.scenario.begin is not None:
+            self.scenario.begin(self, rows, dice)
+
+    def look(self) -> dict[str, Array]:
+        """What agents see, worked out anew from the bodies: for use after writing to ``pos``, ``vel`` or ``said``."""
+        self._measure()
+        self._seen = self._observe()
+        return self._seen
+
+    def step(self, action: Mapping[str, Any] | Any) -> Step:
+        """Take a step everywhere."""
+        if self._dice is None:
+            raise OptionError("reset", "be called before step", "step")
+        given = as_actions(self.groups, action)
+        row: dict[str, Any] = dict(self._seen)
+        pushes = []
+        for group in self.groups:
+            key = group.key("action")
+            first, last = self._spans[group.name]
+            row[key], decoded = self._controls.decode(key, given[key], first, last, self.num_envs)
+            pushes.append((first, last, decoded))
+        self._advance(pushes)
+
+        rewards = np.ascontiguousarray(self.scenario.reward(self).T, np.float32)
+        self.time += 1
+        truncated = self.time >= self.limit
+        succeeded = self.scenario.succeeded
+        terminated = np.zeros(self.num_envs, bool) if succeeded is None else succeeded(self) & ~truncated
+        for obs, reward, first, last in self._keys:
+            row[reward] = rewards if obs == "obs" else rewards[:, first:last]
+        row["terminated"], row["truncated"] = terminated, truncated
+        info: dict[str, Any] = {}
+        seen = self._observe()
+        ended = truncated if succeeded is None else truncated | terminated
+        if ended.any():
+            for key, value in seen.items():
+                group, slash, field = key.rpartition("/")
+                row[f"{group}{slash}final_{field}"] = value
+            info = self.scenario.report(self) if self.scenario.report is not None else {}
+            self._begin(np.flatnonzero(ended), self._dice)
+            self._measure()
+            seen = self._observe()
+        self._seen = seen
+        return Step(seen, row, terminated, truncated, info)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def render(self, index: int = 0) -> Array:
+        """A picture of one environment."""
+        from recollect.envs.particle.drawing import draw
+
+        return draw(self, index)
+
+    # ---- keeping ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        """Everything that what follows depends on, as arrays: ``restore`` goes on from it."""
+        if self._dice is None:
+            raise OptionError("reset", "be called before snapshot", "snapshot")
+        own = {name: value.copy() for name, value in self._own().items()}
+        return own | {f"dice/{name}": value for name, value in self._dice.snapshot().items()}
+
+    def _own(self) -> dict[str, Array]:
+        own = {"pos": self.pos, "vel": self.vel, "said": self.said, "time": self.time}
+        return own | {f"drawn/{name}": value for name, value in self.drawn.items()}
+
+    def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
+        """Go on from a snapshot of a world like this one; return what is seen."""
+        own = self._own()
+        for name, value in own.items():
+            if np.shape(state.get(name)) != value.shape:
+                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", np.shape(state.get(name)))
+        for name, value in own.items():
+            value[...] = state[name]
+        self._dice = self._dice or Dice(range(self.num_envs))
+        self._dice.restore({name.removeprefix("dice/"): v for name, v in state.items() if name.startswith("dice/")})
+        return self.look()
+
+    # ---- physics ---------------------------------------------------------------------------------------------------
+
+    def _advance(self, pushes: list[tuple[int, int, tuple[Array | None, Array | None, Array | None]]]) -> None:
+        force = self._force
+        for first, last, (push_x, push_y, said) in pushes:
+            if push_x is not None:
+                force[first:last, 0] = push_x
+                force[first:last, 1] = push_y
+            if said is not None:
+                self.said[first:last] = said
+        if len(self._pairs):
+            force = force + self._contact()
+        agents = self.pos[: self.num_agents]
+        vel = self.vel
+        if self._all_move:
+            agents += vel * _DT
+            vel *= _KEPT_SPEED
+            force *= _DT
+            vel += force
+        else:
+            moves = self._moves
+            agents[moves] += vel[moves] * _DT
+            vel[moves] = vel[moves] * _KEPT_SPEED + force[moves] * _DT
+        if self._max_speed is not None:
+            speed = np.sqrt(vel[:, 0] * vel[:, 0] + vel[:, 1] * vel[:, 1])
+            too_fast = speed > self._max_speed
+            if too_fast.any():
+                vel *= np.where(too_fast, self._max_speed / np.maximum(speed, 1e-12), 1.0)[:, None]
+        self._measure()
+
+    def _contact(self) -> Array:
+        """Forces between bodies that touch or nearly do: a soft wall of margin width, ``[A, 2, E]``."""
+        near = self.distance.reshape(-1, self.num_envs).take(self._pairs, axis=0)
+        away = self.offset.reshape(-1, 2, self.num_envs).take(self._pairs, axis=0)
+        depth = np.logaddexp(0, (self._touch - near) / _CONTACT_MARGIN)
+        depth *= _CONTACT_MARGIN
+        depth /= np.maximum(near, 1e-12)
+        away *= depth[:, None]
+        pairs = len(self._pairs)
+        return (self._pushed @ away.reshape(pairs, -1)).reshape(self._force.shape)
+
+    def _measure(self) -> None:
+        np.subtract(self.pos, self.pos[: self.num_agents, None], out=self.offset)
+        square = self.offset * self.offset
+        np.sqrt(square[:, :, 0] + square[:, :, 1], out=self.distance)
+
+    def _observe(self) -> dict[str, Array]:
+        seen: dict[str, Array] = {}
+        see = self.scenario.see
+        for obs, _, first, last in self._keys:
+            buffer = self._buffers[obs.rpartition("/")[0]]
+            for place, me in enumerate(range(first, last)):
+                np.concatenate(see(self, me), out=buffer[place])
+            seen[obs] = buffer.transpose(2, 0, 1).astype(np.float32, order="C")
+        if self.state_space is not None:
+            seen["state"] = np.concatenate([value.reshape(self.num_envs, -1) for value in seen.values()], axis=1)
+        return seen
+
+    # ---- words for scenarios ---------------------------------------------------------------------------------------
+
+    def others(self, me: int) -> list[int]:
+        """All agents but this one."""
+        return [agent for agent in range(self.num_agents) if agent != me]
+
+    def to_agents(self, me: int) -> list[Array]:
+        """From an agent to all others, ``[2, E]`` each."""
+        offset = self.offset[me]
+        return [offset[agent] for agent in range(self.num_agents) if agent != me]
+
+    def to_landmarks(self, me: int) -> Array:
+        """From an agent to all landmarks one after another, ``[2 * landmarks, E]``."""
+        return self.offset[me, self.num_agents :].reshape(-1, self.num_envs)
+
+    def nearest(self, me: int, bodies: Sequence[int], count: int) -> Array:
+        """Which of some bodies are nearest to an agent, nearest first, ``[count or fewer, E]``."""
+        order = np.argsort(self.distance[me, list(bodies)], axis=0)[:count]
+        return np.asarray(bodies)[order]
+
+    def to_nearest(self, me: int, nearest: Array, count: int) -> Array:
+        """From an agent to its nearest bodies, ``[2 * count, E]``, zero where there are fewer."""
+        found = np.zeros((count, 2, self.num_envs))
+        found[: len(nearest)] = np.take_along_axis(self.offset[me], nearest[:, None], axis=0)
+        return found.reshape(-1, self.num_envs)
+
+
+def _endless(size: int) -> spaces.Box:
+    return spaces.Box(-np.inf, np.inf, (size,), np.float32)
