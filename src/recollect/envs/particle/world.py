@@ -24,6 +24,8 @@ _DT = 0.1
 _KEPT_SPEED = 1 - 0.25
 _CONTACT_FORCE = 1e2
 _CONTACT_MARGIN = 1e-3
+_PADDING = 16  # turning an array whose rows lie a power of two apart is several times slower
+_NO_FORCE = -40.0  # margins of depth beyond which the soft wall's force is below rounding
 
 
 @final
@@ -63,6 +65,7 @@ class World:
         """From each agent to each body, ``[A, bodies, 2, E]``."""
         self.distance = np.zeros((len(agents), len(bodies), self.num_envs))
         """Between each agent and each body, ``[A, bodies, E]``."""
+        self._square = np.empty_like(self.offset)
 
         self._controls = Controls(agents, scenario.words, continuous=continuous_actions)
         self._force = np.zeros((len(agents), 2, self.num_envs))
@@ -79,6 +82,8 @@ class World:
         ]
         self._pairs = np.array([a * len(bodies) + b for a, b in pairs], np.intp)
         self._touch = np.array([[sizes[a] + sizes[b]] for a, b in pairs])
+        self._near = np.empty((len(pairs), self.num_envs))
+        self._away = np.empty((len(pairs), 2, self.num_envs))
         self._pushed = np.zeros((len(agents), len(pairs)))
         for pair, (a, b) in enumerate(pairs):
             self._pushed[a, pair] = -_CONTACT_FORCE if agents[a].moves else 0
@@ -95,7 +100,8 @@ class World:
         self._buffers: dict[str, Array] = {}
         for key, (first, last) in self._spans.items():
             length = sum(len(part) for part in scenario.see(self, first))
-            self._buffers[key] = np.empty((last - first, length, self.num_envs))
+            padded = np.empty((last - first, length, self.num_envs + _PADDING), np.float32)
+            self._buffers[key] = padded[:, :, : self.num_envs]
         self.groups = tuple(self._group(key, first, last) for key, (first, last) in self._spans.items())
         self._keys = [(group.key("obs"), group.key("reward"), *self._spans[group.name]) for group in self.groups]
         width = sum(buffer.shape[0] * buffer.shape[1] for buffer in self._buffers.values())
@@ -242,19 +248,23 @@ class World:
 
     def _contact(self) -> Array:
         """Forces between bodies that touch or nearly do: a soft wall of margin width, ``[A, 2, E]``."""
-        near = self.distance.reshape(-1, self.num_envs).take(self._pairs, axis=0)
-        away = self.offset.reshape(-1, 2, self.num_envs).take(self._pairs, axis=0)
-        depth = np.logaddexp(0, (self._touch - near) / _CONTACT_MARGIN)
-        depth *= _CONTACT_MARGIN
-        depth /= np.maximum(near, 1e-12)
-        away *= depth[:, None]
+        near, away = self._near, self._away
+        # "clip" as the indices are known to be right and "raise" would go through a copy
+        self.distance.reshape(-1, self.num_envs).take(self._pairs, axis=0, out=near, mode="clip")
+        self.offset.reshape(-1, 2, self.num_envs).take(self._pairs, axis=0, out=away, mode="clip")
+        depth = (self._touch - near) / _CONTACT_MARGIN
+        touching = depth > _NO_FORCE
+        push = np.zeros_like(near)
+        push[touching] = np.logaddexp(0, depth[touching]) * _CONTACT_MARGIN / np.maximum(near[touching], 1e-12)
+        away *= push[:, None]
         pairs = len(self._pairs)
         return (self._pushed @ away.reshape(pairs, -1)).reshape(self._force.shape)
 
     def _measure(self) -> None:
         np.subtract(self.pos, self.pos[: self.num_agents, None], out=self.offset)
-        square = self.offset * self.offset
-        np.sqrt(square[:, :, 0] + square[:, :, 1], out=self.distance)
+        square = np.multiply(self.offset, self.offset, out=self._square)
+        np.add(square[:, :, 0], square[:, :, 1], out=self.distance)
+        np.sqrt(self.distance, out=self.distance)
 
     def _observe(self) -> dict[str, Array]:
         seen: dict[str, Array] = {}
@@ -263,7 +273,7 @@ class World:
             buffer = self._buffers[obs.rpartition("/")[0]]
             for place, me in enumerate(range(first, last)):
                 np.concatenate(see(self, me), out=buffer[place])
-            seen[obs] = buffer.transpose(2, 0, 1).astype(np.float32, order="C")
+            seen[obs] = buffer.transpose(2, 0, 1).copy()
         if self.state_space is not None:
             seen["state"] = np.concatenate([value.reshape(self.num_envs, -1) for value in seen.values()], axis=1)
         return seen

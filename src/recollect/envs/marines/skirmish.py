@@ -1,0 +1,207 @@
+"""The marine skirmish as an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from recollect.envs.dice import Dice, seeds_for
+from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
+from recollect.envs.marines import views
+from recollect.envs.marines.battle import HIT_POINTS, Battle
+from recollect.errors import OptionError
+
+__all__ = ["Marines"]
+
+_KILL, _WIN, _MOST = 10.0, 200.0, 20.0
+
+
+@final
+class Marines:
+    """Marines that learn against marines that know how to fight.
+
+    Args:
+        allies: Marines that are agents.
+        enemies: Marines they meet.
+        limit: Steps after which a battle is cut off, and not won.
+        reward: ``"positive"``: hit points taken, 10 a kill and 200 for the win, scaled to at most 20 a battle;
+            ``"losses"``: less half of what was lost the same way; ``"sparse"``: 1 for a win, -1 for a defeat.
+        state: Whether the whole battle is given as ``state``.
+    """
+
+    def __init__(
+        self,
+        allies: int = 4,
+        enemies: int | None = None,
+        num_envs: int = 1,
+        *,
+        limit: int = 60,
+        reward: Literal["positive", "losses", "sparse"] = "positive",
+        state: bool = True,
+    ) -> None:
+        enemies = allies if enemies is None else enemies
+        for name, number in (("allies", allies), ("enemies", enemies), ("num_envs", num_envs), ("limit", limit)):
+            if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
+                raise OptionError(name, "be a whole number of at least 1", repr(number))
+        if max(allies, enemies) > 50:
+            raise OptionError("allies and enemies", "be at most 50 each", f"{allies} and {enemies}")
+        if reward not in ("positive", "losses", "sparse"):
+            raise OptionError("reward", "be 'positive', 'losses' or 'sparse'", repr(reward))
+        self.name = f"marines_{allies}v{enemies}"
+        self.num_envs = int(num_envs)
+        self.shared_reward = True
+        self.limit: int | None = int(limit)
+        self.battle = Battle(int(allies), int(enemies), self.num_envs)
+        self._reward = reward
+        self._scale = _MOST / (_KILL * enemies + _WIN + HIT_POINTS * enemies)
+        choices = views.FIRST_ATTACK + enemies
+        self._choices = choices
+        names = tuple(f"marine_{i}" for i in range(allies))
+        obs = spaces.Box(-1.0, 1.0, (views.obs_size(allies, enemies),), np.float32)
+        self.groups = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
+        most = spaces.Box(-1.0, 2.0, (views.state_size(allies, enemies),), np.float32)
+        self.state_space: Space[Any] | None = most if state else None
+        self.schema = schema_of(self.groups, self.state_space, shared_reward=True)
+        self.time = np.zeros(self.num_envs, np.int64)
+        self.last = np.full((allies, self.num_envs), -1)
+        """What agents did last, ``[allies, E]``; -1 before their first step."""
+        self._dice: Dice | None = None
+        self._seen: dict[str, Array] = {}
+        self._pushes = np.array([(0.0, 0.0), (0.0, 0.0), *views.MOVES, *[(0.0, 0.0)] * enemies]).T.copy()
+        self._aims = np.array([-1] * views.FIRST_ATTACK + [allies + j for j in range(enemies)])
+
+    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
+        """Begin new battles everywhere and return what is seen."""
+        if seed is not None or self._dice is None:
+            self._dice = Dice(seeds_for(seed, self.num_envs))
+        self._begin(np.arange(self.num_envs), self._dice)
+        return self.look()
+
+    def _begin(self, rows: Array, dice: Dice) -> None:
+        dice.begin(rows)
+        self.battle.begin(rows, dice)
+        self.time[rows] = 0
+        self.last[:, rows] = -1
+
+    def look(self) -> dict[str, Array]:
+        """What agents see, worked out anew: for use after writing to the battle's units."""
+        self.battle.measure()
+        self._seen = self._observe()
+        return self._seen
+
+    def _observe(self) -> dict[str, Array]:
+        allowed = views.available(self.battle)
+        seen = {"obs": views.observe(self.battle, allowed), "avail_actions": allowed}
+        if self.state_space is not None:
+            seen["state"] = views.state_of(self.battle, self.last)
+        return seen
+
+    def step(self, action: Mapping[str, Any] | Any) -> Step:
+        """Take a step in every battle."""
+        if self._dice is None:
+            raise OptionError("reset", "be called before step", "step")
+        chosen = self._check(as_actions(self.groups, action)["action"])
+        battle, allies = self.battle, self.battle.allies
+        row: dict[str, Any] = {**self._seen, "action": chosen}
+        orders = chosen.T
+        before = battle.hit_points.copy()
+        battle.step(
+            self._pushes.take(orders, axis=1),
+            self._aims.take(orders),
+            self._dice.uniform(slice(None), battle.units),
+        )
+        self.last[:] = orders
+        self.time += 1
+
+        alive = battle.hit_points > 0
+        ours, theirs = alive[:allies].any(axis=0), alive[allies:].any(axis=0)
+        won, terminated = ours & ~theirs, ~(ours & theirs)
+        truncated = (self.time >= self.limit) & ~terminated
+        row["reward"] = self._value(before, alive, won, ~ours & theirs)
+        row["terminated"], row["truncated"] = terminated, truncated
+        info: dict[str, Any] = {
+            "battle_won": won,
+            "dead_allies": allies - alive[:allies].sum(axis=0),
+            "dead_enemies": battle.enemies - alive[allies:].sum(axis=0),
+        }
+        seen = self._observe()
+        ended = terminated | truncated
+        if ended.any():
+            row |= {f"final_{key}": value for key, value in seen.items()}
+            self._begin(np.flatnonzero(ended), self._dice)
+            battle.measure()
+            seen = self._observe()
+        self._seen = seen
+        return Step(seen, row, terminated, truncated, info)
+
+    def _check(self, action: Any) -> Array:
+        chosen = np.asarray(action)
+        shape = (self.num_envs, self.battle.allies)
+        if chosen.shape != shape:
+            raise OptionError("action", f"have shape {list(shape)}", list(chosen.shape))
+        if chosen.dtype.kind not in "iu":
+            raise OptionError("action", "be whole numbers", chosen.dtype)
+        if chosen.view(f"u{chosen.itemsize}").max() >= self._choices:  # below zero is far too large as unsigned
+            wrong = chosen[(chosen < 0) | (chosen >= self._choices)][0]
+            raise OptionError("action", f"be from 0 to {self._choices - 1}", wrong)
+        allowed = np.take_along_axis(self._seen["avail_actions"], chosen[:, :, None].astype(np.int64), axis=2)
+        if not allowed.all():
+            env, agent, _ = np.argwhere(~allowed)[0]
+            remedy = f"avail_actions[{env}, {agent}] allows {np.flatnonzero(self._seen['avail_actions'][env, agent])}."
+            raise OptionError(f"action[{env}, {agent}]", "be available", chosen[env, agent], remedy)
+        return chosen
+
+    def _value(self, before: Array, alive: Array, won: Array, lost: Array) -> Array:
+        """The reward of a step, ``[E]``."""
+        if self._reward == "sparse":
+            return won.astype(np.float32) - lost
+        allies = self.battle.allies
+        taken = before - self.battle.hit_points
+        killed = (before > 0) & ~alive
+        value = taken[allies:].sum(axis=0) + _KILL * killed[allies:].sum(axis=0) + _WIN * won
+        if self._reward == "losses":
+            value -= 0.5 * (taken[:allies].sum(axis=0) + _KILL * killed[:allies].sum(axis=0))
+        return (value * self._scale).astype(np.float32)
+
+    def render(self, index: int = 0) -> Array:
+        """A picture of one battle."""
+        from recollect.envs.marines.drawing import draw
+
+        return draw(self.battle, index)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _own(self) -> dict[str, Array]:
+        battle = self.battle
+        return {
+            "pos": battle.pos,
+            "hit_points": battle.hit_points,
+            "cooldown": battle.cooldown,
+            "prey": battle.prey,
+            "shot": battle.shot,
+            "time": self.time,
+            "last": self.last,
+        }
+
+    def snapshot(self) -> dict[str, Array]:
+        """Everything that what follows depends on, as arrays: ``restore`` goes on from it."""
+        if self._dice is None:
+            raise OptionError("reset", "be called before snapshot", "snapshot")
+        own = {name: value.copy() for name, value in self._own().items()}
+        return own | {f"dice/{name}": value for name, value in self._dice.snapshot().items()}
+
+    def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
+        """Go on from a snapshot of battles like these; return what is seen."""
+        own = self._own()
+        for name, value in own.items():
+            if np.shape(state.get(name)) != value.shape:
+                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", np.shape(state.get(name)))
+        for name, value in own.items():
+            value[...] = state[name]
+        self._dice = self._dice or Dice(range(self.num_envs))
+        self._dice.restore({name.removeprefix("dice/"): v for name, v in state.items() if name.startswith("dice/")})
+        return self.look()
