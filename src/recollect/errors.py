@@ -10,6 +10,7 @@
     ├── StorageError (RuntimeError)     a mapped file or shared segment that cannot be used
     ├── SnapshotError (ValueError)      a file of a snapshot that cannot be loaded
     ├── DatasetError (ValueError)       a dataset that cannot be read or written
+    ├── EnvError (RuntimeError)         an environment, or a process with some, that failed
     └── MissingExtra (ImportError)      an optional package is not installed
 
 Every message reads ``<name> must <rule>, got <value>`` and then says what to do. The parts are kept as attributes.
@@ -22,6 +23,7 @@ from typing import Any
 
 __all__ = [
     "DatasetError",
+    "EnvError",
     "MissingExtra",
     "NotEnoughRows",
     "OptionError",
@@ -96,6 +98,10 @@ class SnapshotError(_OneProblem, ValueError):
 
 class DatasetError(_OneProblem, ValueError):
     """A dataset that cannot be read or written."""
+
+
+class EnvError(_OneProblem, RuntimeError):
+    """An environment, or a process that runs some, that failed."""
 
 
 class StepError(RecollectError, ValueError):

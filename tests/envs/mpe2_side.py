@@ -15,9 +15,7 @@ MODULES = {name: f"mpe2.{name}_v{4 if name == 'simple_speaker_listener' else 3}"
 def peers(name: str, count: int, *, max_cycles: int = 25, continuous: bool, **options: Any) -> list[Any]:
     """Environments of mpe2, begun."""
     module = importlib.import_module(MODULES[name])
-    made = [
-        module.parallel_env(max_cycles=max_cycles, continuous_actions=continuous, **options) for _ in range(count)
-    ]
+    made = [module.parallel_env(max_cycles=max_cycles, continuous_actions=continuous, **options) for _ in range(count)]
     for seed, env in enumerate(made):
         env.reset(seed=seed)
     return made

@@ -45,7 +45,9 @@ def _gather(scenario: Scenario, envs: list[Any]) -> None:
 
 @pytest.mark.parametrize("close", [False, True], ids=["apart", "close"])
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in OPTIONS])
+@pytest.mark.parametrize(
+    ("name", "options"), OPTIONS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in OPTIONS]
+)
 def test_same_as_mpe2(name: str, options: dict[str, Any], continuous: bool, close: bool) -> None:
     scenario = particle.SCENARIOS[name](**options)
     world = particle.World(scenario, COUNT, max_cycles=STEPS, continuous_actions=continuous, state=True)
@@ -72,7 +74,9 @@ def test_same_as_mpe2(name: str, options: dict[str, Any], continuous: bool, clos
         for group in world.groups:
             shape = (COUNT, len(group))
             if continuous:  # beyond the bounds too: both clip
-                action[group.key("action")] = random.uniform(-0.2, 1.2, (*shape, *group.action_space.shape)).astype("f4")
+                action[group.key("action")] = random.uniform(-0.2, 1.2, (*shape, *group.action_space.shape)).astype(
+                    "f4"
+                )
             else:
                 action[group.key("action")] = random.integers(0, group.action_space.n, shape)
         step = world.step(action)

@@ -1,0 +1,14 @@
+"""Environments: many in lockstep, many agents in each.
+
+env = recollect.envs.make("simple_tag", num_envs=64)
+memory = recollect.Memory(env.schema, capacity=1_000_000, lanes=env.num_envs)
+seen = env.reset(seed=0)
+step = env.step(action)
+memory.append(**step.row)
+"""
+
+from recollect.envs.dice import seeds
+from recollect.envs.interface import AgentGroup, Env, Step
+from recollect.envs.registry import Entry, entries, make, register
+
+__all__ = ["AgentGroup", "Entry", "Env", "Step", "entries", "make", "register", "seeds"]

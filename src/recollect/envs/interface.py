@@ -30,7 +30,7 @@ try:
 except ImportError:
     raise MissingExtra("gymnasium", "envs") from None
 
-__all__ = ["AgentGroup", "Array", "Env", "Step", "as_actions", "pick", "schema_of"]
+__all__ = ["AgentGroup", "Array", "Env", "Step", "as_actions", "finals", "pick", "schema_of"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -168,6 +168,11 @@ def as_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) ->
 
 def _has(action: Mapping[str, Any], key: str) -> bool:
     return key in action or any(name.startswith(f"{key}/") for name in action)
+
+
+def finals(row: Mapping[str, Any]) -> dict[str, Array]:
+    """What was seen after the last step, by the names of what is seen; from a row in which an episode ended."""
+    return {key.replace("final_", "", 1): value for key, value in row.items() if "final_" in key}
 
 
 def pick(values: Mapping[str, Array], rows: Array) -> dict[str, Array]:

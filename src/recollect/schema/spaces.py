@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import SchemaError
 from recollect.schema.fields import Field, Group
 
-__all__ = ["agent_fields", "fields_of", "smallest", "stacked"]
+__all__ = ["agent_fields", "by_kind", "fields_of", "smallest", "stacked"]
 
 
 def fields_of(name: str, space: Any, *, float64: bool) -> Any:
@@ -51,7 +51,7 @@ def agent_fields(
     """Stacked fields of every group, and the agents of each."""
     if not obs or set(obs) != set(action):
         raise SchemaError("obs and action", "name the same agents", f"{sorted(obs)} and {sorted(action)}")
-    members = _by_kind(obs, action) if groups is None else _as_named(obs, action, groups)
+    members = by_kind(obs, action) if groups is None else _as_named(obs, action, groups)
     fields: dict[str, Any] = {}
     for group, names in members.items():
         count = len(names)
@@ -94,7 +94,8 @@ def _box_dtype(space: Any, *, float64: bool) -> np.dtype[Any]:
     return dtype
 
 
-def _by_kind(obs: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def by_kind(obs: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Agents with equal spaces together, by the name of the group they form; "" if all are alike."""
     kinds: list[list[str]] = []
     for agent in obs:
         for kind in kinds:

@@ -161,7 +161,9 @@ class Battle:
         np.minimum(self.pos, _HIGHEST, out=self.pos)
 
     def _hit(self, fires: Array, target: Array) -> None:
-        """Shots of one tick strike together. An enemy that is shot while its prey is out of reach turns on the shooter."""
+        """Shots of one tick strike together. An enemy that is shot at while its prey is out of reach turns on the
+        shooter.
+        """
         shooter, battle = np.nonzero(fires)
         struck = target[shooter, battle]
         self.shot[shooter, battle] = struck

@@ -27,7 +27,7 @@ def nearest(seen: Mapping[str, Array]) -> Array:
     """Shoot the nearest enemy; with none in reach walk to the nearest in sight, or east."""
     foes = _foes(seen)
     away = np.where(_attackable(seen), foes[..., 1], np.inf)
-    return _fight(seen, away.argmin(axis=2), _attackable(seen).any(axis=2))
+    return _fight(seen, away.argmin(axis=2), np.asarray(_attackable(seen).any(axis=2)))
 
 
 def focus(seen: Mapping[str, Array]) -> Array:
@@ -37,7 +37,7 @@ def focus(seen: Mapping[str, Array]) -> Array:
     health = np.where(attackable, foes[..., 4], np.inf)
     worth = attackable.sum(axis=1) * 10.0 - 10.0 * np.where(np.isfinite(health.min(axis=1)), health.min(axis=1), 0)
     ranked = np.where(attackable, worth[:, None], -np.inf)
-    return _fight(seen, ranked.argmax(axis=2), attackable.any(axis=2))
+    return _fight(seen, ranked.argmax(axis=2), np.asarray(attackable.any(axis=2)))
 
 
 def _attackable(seen: Mapping[str, Array]) -> Array:

@@ -53,7 +53,8 @@ class Marines:
         self.name = f"marines_{allies}v{enemies}"
         self.num_envs = int(num_envs)
         self.shared_reward = True
-        self.limit: int | None = int(limit)
+        self._limit = int(limit)
+        self.limit: int | None = self._limit
         self.battle = Battle(int(allies), int(enemies), self.num_envs)
         self._reward = reward
         self._scale = _MOST / (_KILL * enemies + _WIN + HIT_POINTS * enemies)
@@ -61,7 +62,7 @@ class Marines:
         self._choices = choices
         names = tuple(f"marine_{i}" for i in range(allies))
         obs = spaces.Box(-1.0, 1.0, (views.obs_size(allies, enemies),), np.float32)
-        self.groups = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
+        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
         most = spaces.Box(-1.0, 2.0, (views.state_size(allies, enemies),), np.float32)
         self.state_space: Space[Any] | None = most if state else None
         self.schema = schema_of(self.groups, self.state_space, shared_reward=True)
@@ -117,9 +118,9 @@ class Marines:
         self.time += 1
 
         alive = battle.hit_points > 0
-        ours, theirs = alive[:allies].any(axis=0), alive[allies:].any(axis=0)
+        ours, theirs = np.asarray(alive[:allies].any(axis=0)), np.asarray(alive[allies:].any(axis=0))
         won, terminated = ours & ~theirs, ~(ours & theirs)
-        truncated = (self.time >= self.limit) & ~terminated
+        truncated = (self.time >= self._limit) & ~terminated
         row["reward"] = self._value(before, alive, won, ~ours & theirs)
         row["terminated"], row["truncated"] = terminated, truncated
         info: dict[str, Any] = {
@@ -198,8 +199,9 @@ class Marines:
         """Go on from a snapshot of battles like these; return what is seen."""
         own = self._own()
         for name, value in own.items():
-            if np.shape(state.get(name)) != value.shape:
-                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", np.shape(state.get(name)))
+            given = np.shape(state[name]) if name in state else "nothing"
+            if given != value.shape:
+                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", given)
         for name, value in own.items():
             value[...] = state[name]
         self._dice = self._dice or Dice(range(self.num_envs))

@@ -7,7 +7,7 @@ import numpy as np
 from recollect.envs.interface import Array
 from recollect.envs.marines.battle import ATTACK_REACH, FIELD, HIT_POINTS, SIGHT, Battle, walkable
 
-__all__ = ["FIRST_ATTACK", "MOVES", "available", "observe", "obs_size", "state_of", "state_size"]
+__all__ = ["FIRST_ATTACK", "MOVES", "available", "obs_size", "observe", "state_of", "state_size"]
 
 FIRST_ATTACK = 6
 MOVES = ((0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0))  # north, south, east, west: actions 2 to 5

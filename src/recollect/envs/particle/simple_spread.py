@@ -72,6 +72,6 @@ def simple_spread(
         words=words,
         see=see,
         reward=reward,
-        succeeded=(lambda world: covered(world).all(axis=0)) if terminate_on_success else None,
+        succeeded=(lambda world: np.asarray(covered(world).all(axis=0))) if terminate_on_success else None,
         report=report,
     )

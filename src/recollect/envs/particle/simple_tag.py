@@ -78,12 +78,10 @@ def simple_tag(
                 for i in range(num_good)
             ),
         ),
-        landmarks=tuple(
-            Landmark(f"landmark {i}", size=0.2, spread=0.9, collides=True) for i in range(num_obstacles)
-        ),
+        landmarks=tuple(Landmark(f"landmark {i}", size=0.2, spread=0.9, collides=True) for i in range(num_obstacles)),
         see=see,
         reward=reward,
-        succeeded=(lambda world: caught(world).any(axis=0).all(axis=0)) if terminate_on_success else None,
+        succeeded=(lambda world: np.asarray(caught(world).any(axis=0).all(axis=0))) if terminate_on_success else None,
         report=lambda world: {"caught": caught(world).sum(axis=(0, 1))},
     )
 

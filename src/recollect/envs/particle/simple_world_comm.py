@@ -71,10 +71,7 @@ def simple_world_comm(
         agents=(
             hunter("leadadversary_0", leads=True),
             *(hunter(f"adversary_{i}") for i in range(hunters - 1)),
-            *(
-                Agent(f"agent_{i}", size=0.045, accel=4.0, max_speed=1.3, colour=(47, 158, 68))
-                for i in range(num_good)
-            ),
+            *(Agent(f"agent_{i}", size=0.045, accel=4.0, max_speed=1.3, colour=(47, 158, 68)) for i in range(num_good)),
         ),
         landmarks=(
             *(Landmark(f"landmark {i}", size=0.2, spread=0.9, collides=True) for i in range(num_obstacles)),

@@ -15,7 +15,7 @@ from gymnasium import Space, spaces
 from recollect.envs.dice import Dice, seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
 from recollect.envs.particle.actions import Controls
-from recollect.envs.particle.bodies import Scenario
+from recollect.envs.particle.bodies import Agent, Landmark, Scenario
 from recollect.errors import OptionError
 
 __all__ = ["World"]
@@ -52,10 +52,12 @@ class World:
                 raise OptionError(name, "be a whole number of at least 1", repr(number))
         self.name = scenario.name
         self.num_envs = int(num_envs)
-        self.limit: int | None = int(max_cycles)
+        self._limit = int(max_cycles)
+        self.limit: int | None = self._limit
         self.shared_reward = False
         self.scenario = scenario
-        agents, bodies = scenario.agents, (*scenario.agents, *scenario.landmarks)
+        agents = scenario.agents
+        bodies: tuple[Agent | Landmark, ...] = (*agents, *scenario.landmarks)
         self.num_agents = len(agents)
         self.pos = np.zeros((len(bodies), 2, self.num_envs))
         self.vel = np.zeros((len(agents), 2, self.num_envs))
@@ -162,7 +164,7 @@ class World:
 
         rewards = np.ascontiguousarray(self.scenario.reward(self).T, np.float32)
         self.time += 1
-        truncated = self.time >= self.limit
+        truncated = self.time >= self._limit
         succeeded = self.scenario.succeeded
         terminated = np.zeros(self.num_envs, bool) if succeeded is None else succeeded(self) & ~truncated
         for obs, reward, first, last in self._keys:
@@ -173,8 +175,8 @@ class World:
         ended = truncated if succeeded is None else truncated | terminated
         if ended.any():
             for key, value in seen.items():
-                group, slash, field = key.rpartition("/")
-                row[f"{group}{slash}final_{field}"] = value
+                above, slash, field = key.rpartition("/")
+                row[f"{above}{slash}final_{field}"] = value
             info = self.scenario.report(self) if self.scenario.report is not None else {}
             self._begin(np.flatnonzero(ended), self._dice)
             self._measure()
@@ -208,8 +210,9 @@ class World:
         """Go on from a snapshot of a world like this one; return what is seen."""
         own = self._own()
         for name, value in own.items():
-            if np.shape(state.get(name)) != value.shape:
-                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", np.shape(state.get(name)))
+            given = np.shape(state[name]) if name in state else "nothing"
+            if given != value.shape:
+                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", given)
         for name, value in own.items():
             value[...] = state[name]
         self._dice = self._dice or Dice(range(self.num_envs))

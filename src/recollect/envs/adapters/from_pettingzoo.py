@@ -1,0 +1,181 @@
+"""PettingZoo's parallel environments."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from recollect.envs.adapters.one import Outcome, flat, nest, stack
+from recollect.envs.interface import AgentGroup, Array
+from recollect.errors import OptionError
+from recollect.schema.spaces import by_kind
+
+__all__ = ["FromPettingZoo", "MakePettingZoo"]
+
+
+@final
+class FromPettingZoo:
+    """One PettingZoo parallel environment.
+
+    Agents with equal spaces form a group. Agents that are not there see zeros and are False in ``agent_mask``; one
+    that comes to its end while others go on is gone from then on, so nothing is expected of it. Action masks are
+    taken from ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self.name = str(env.metadata.get("name", type(env.unwrapped).__name__))
+        self._agents: list[str] = list(env.possible_agents)
+        obs = {agent: env.observation_space(agent) for agent in self._agents}
+        self._masked = {agent: _has_mask(space) for agent, space in obs.items()}
+        self._spaces = {agent: space["observation"] if self._masked[agent] else space for agent, space in obs.items()}
+        _, infos = env.reset()
+        self._informed = {agent: "action_mask" in infos.get(agent, {}) for agent in self._agents}
+        actions = {agent: env.action_space(agent) for agent in self._agents}
+        self.groups = tuple(
+            AgentGroup(
+                name,
+                agents,
+                self._spaces[agents[0]],
+                actions[agents[0]],
+                avail=any(self._masked[agent] or self._informed[agent] for agent in agents),
+                mask=True,
+            )
+            for name, agents in by_kind(self._spaces, actions).items()
+        )
+        self.state_space = self._find_state()
+        self.shared_reward = False
+        limit = getattr(env.unwrapped, "max_cycles", None)
+        self.limit = int(limit) if isinstance(limit, (int, np.integer)) else None
+
+    def _find_state(self) -> Space[Any] | None:
+        try:
+            state = np.asarray(self._env.state())
+        except (NotImplementedError, AttributeError):
+            return None
+        found: Space[Any] = getattr(self._env, "state_space", None) or spaces.Box(-np.inf, np.inf, state.shape)
+        return found
+
+    def reset(self, seed: int | None = None) -> dict[str, Array]:
+        """Begin an episode."""
+        obs, infos = self._env.reset(seed=seed)
+        return self._see(obs, infos, set(self._env.agents))
+
+    def step(self, action: Mapping[str, Array]) -> Outcome:
+        """Take a step of those who are there."""
+        present = set(self._env.agents)
+        chosen: dict[str, Any] = {}
+        for group in self.groups:
+            own = {
+                k: v for k, v in action.items() if k == group.key("action") or k.startswith(f"{group.key('action')}/")
+            }
+            for place, agent in enumerate(group.agents):
+                if agent in present:
+                    chosen[agent] = nest(
+                        group.action_space, {key: value[place] for key, value in own.items()}, group.key("action")
+                    )
+        obs, rewards, terminated, truncated, infos = self._env.step(chosen)
+        over = not self._env.agents
+        cut = any(truncated.get(agent) and not terminated.get(agent) for agent in present)
+        there = {a for a in (present if over else self._env.agents) if not terminated.get(a)}
+        reward = {
+            group.key("reward"): np.array([rewards.get(agent, 0.0) for agent in group.agents], np.float32)
+            for group in self.groups
+        }
+        return Outcome(self._see(obs, infos, there), reward, over and not cut, over and cut, _shared(infos))
+
+    def _see(self, obs: Mapping[str, Any], infos: Mapping[str, Any], there: set[str]) -> dict[str, Array]:
+        seen: dict[str, Array] = {}
+        for group in self.groups:
+            key = group.key("obs")
+            parts = []
+            for agent in group.agents:
+                if agent in there and agent in obs:
+                    value = obs[agent]["observation"] if self._masked[agent] else obs[agent]
+                    parts.append(flat(group.obs_space, value, key))
+                else:
+                    parts.append(_nothing(group.obs_space, key))
+            seen |= stack(parts)
+            seen[group.key("agent_mask")] = np.array([agent in there for agent in group.agents])
+            if group.avail:
+                masks = [self._allowed(agent, obs, infos, group, there) for agent in group.agents]
+                seen[group.key("avail_actions")] = np.stack(masks)
+        if self.state_space is not None:
+            seen["state"] = np.asarray(self._env.state())
+        return seen
+
+    def _allowed(
+        self, agent: str, obs: Mapping[str, Any], infos: Mapping[str, Any], group: AgentGroup, there: set[str]
+    ) -> Array:
+        """What an agent may do; the absent may do the first thing, which is passed over."""
+        size = int(group.action_space.n)
+        if agent not in there:
+            return np.arange(size) == 0
+        if self._masked[agent] and agent in obs:
+            return np.asarray(obs[agent]["action_mask"]) > 0
+        if "action_mask" in infos.get(agent, {}):
+            return np.asarray(infos[agent]["action_mask"]) > 0
+        return np.ones(size, bool)
+
+    def render(self) -> Array:
+        """A picture, if the environment was made with ``render_mode="rgb_array"``."""
+        picture = self._env.render()
+        if not isinstance(picture, np.ndarray):
+            raise OptionError(
+                "render_mode", "be 'rgb_array' for a picture", repr(getattr(self._env, "render_mode", None))
+            )
+        return picture
+
+    def close(self) -> None:
+        """Close it."""
+        self._env.close()
+
+
+@final
+class MakePettingZoo:
+    """Makes one parallel environment of a module that has a ``parallel_env``; travels between processes."""
+
+    def __init__(self, module: str, options: Mapping[str, Any]) -> None:
+        self._module, self._options = module, dict(options)
+
+    def __call__(self) -> FromPettingZoo:
+        """Make it."""
+        try:
+            module = importlib.import_module(self._module)
+        except ImportError as error:
+            raise OptionError(
+                "environment", "name a module that can be imported", repr(self._module), str(error)
+            ) from None
+        if not hasattr(module, "parallel_env"):
+            raise OptionError("environment", "name a module with a parallel_env", repr(self._module))
+        return FromPettingZoo(module.parallel_env(**self._options))
+
+
+def _has_mask(space: Space[Any]) -> bool:
+    return isinstance(space, spaces.Dict) and "action_mask" in space.spaces and "observation" in space.spaces
+
+
+def _nothing(space: Space[Any], key: str) -> dict[str, Array]:
+    """Zeros in the shape of an observation."""
+    if isinstance(space, spaces.Dict):
+        parts = [_nothing(inner, f"{key}/{name}") for name, inner in space.spaces.items()]
+    elif isinstance(space, spaces.Tuple):
+        parts = [_nothing(inner, f"{key}/{i}") for i, inner in enumerate(space.spaces)]
+    else:
+        return {key: np.zeros(space.shape or (), space.dtype)}
+    return {name: part for found in parts for name, part in found.items()}
+
+
+def _shared(infos: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers that the infos have, each agent's after its name."""
+    return {
+        f"{agent}/{key}": value
+        for agent, info in infos.items()
+        if isinstance(info, Mapping)
+        for key, value in info.items()
+        if np.ndim(value) == 0 and not isinstance(value, str)
+    }

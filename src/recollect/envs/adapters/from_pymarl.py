@@ -1,0 +1,142 @@
+"""Environments with PyMARL's methods: SMAC, SMACv2, EPyMARL's and others."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from recollect.envs.adapters.one import Outcome
+from recollect.envs.interface import AgentGroup, Array
+from recollect.errors import EnvError, OptionError
+
+__all__ = ["FromPymarl", "MakePymarl"]
+
+
+@final
+class FromPymarl:
+    """One environment with ``get_obs``, ``get_state``, ``get_avail_actions``, ``get_env_info``, ``reset`` and ``step``.
+
+    ``step`` may return ``reward, terminated, info`` (PyMARL, SMAC) or ``obs, reward, terminated, truncated, info``
+    (newer EPyMARL). An end that ``info`` puts down to its ``episode_limit`` is a truncation.
+
+    Args:
+        shared_reward: False if every agent gets a reward of its own.
+    """
+
+    def __init__(self, env: Any, *, shared_reward: bool = True) -> None:
+        missing = [m for m in ("get_obs", "get_state", "get_avail_actions", "get_env_info") if not hasattr(env, m)]
+        if missing:
+            raise OptionError("env", "have PyMARL's methods", f"no {', '.join(missing)}")
+        self._env = env
+        self._seedable = "seed" in _parameters(env.reset)
+        try:
+            info = env.get_env_info()
+        except (AttributeError, TypeError):  # some know their sizes only after the first reset
+            env.reset()
+            info = env.get_env_info()
+        self.name = str(getattr(env, "map_name", type(env).__name__))
+        agents, choices = int(info["n_agents"]), int(info["n_actions"])
+        obs = spaces.Box(-np.inf, np.inf, _shape(info["obs_shape"]), np.float32)
+        names = tuple(f"agent_{i}" for i in range(agents))
+        self.groups = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
+        self.state_space: Space[Any] | None = spaces.Box(-np.inf, np.inf, _shape(info["state_shape"]), np.float32)
+        self.shared_reward = shared_reward
+        limit = info.get("episode_limit")
+        self.limit = int(limit) if limit is not None else None
+
+    def reset(self, seed: int | None = None) -> dict[str, Array]:
+        """Begin an episode."""
+        if seed is not None and self._seedable:
+            self._env.reset(seed=seed)
+        else:
+            if seed is not None and _takes_seed(self._env):
+                self._env.seed(seed)
+            self._env.reset()
+        return self._see()
+
+    def step(self, action: Mapping[str, Array]) -> Outcome:
+        """Take a step."""
+        returned = self._env.step([int(choice) for choice in action["action"]])
+        if len(returned) == 3:
+            reward, over, info = returned
+            cut = False
+        elif len(returned) == 5:
+            _, reward, over, cut, info = returned
+        else:
+            raise EnvError(f"step of {self.name}", "return 3 or 5 values", len(returned))
+        terminated, truncated = bool(np.all(over)), bool(np.all(cut))
+        if terminated and info.get("episode_limit", False):
+            terminated, truncated = False, True
+        value = np.asarray(reward, np.float32)
+        wanted = () if self.shared_reward else (len(self.groups[0]),)
+        if value.shape != wanted:
+            remedy = f"Pass shared_reward={not self.shared_reward}."
+            raise EnvError(f"reward of {self.name}", f"have shape {list(wanted)}", list(value.shape), remedy)
+        return Outcome(self._see(), {"reward": value}, terminated, truncated, dict(info))
+
+    def _see(self) -> dict[str, Array]:
+        return {
+            "obs": np.array(self._env.get_obs(), np.float32),
+            "avail_actions": np.array(self._env.get_avail_actions()) > 0,
+            "state": np.array(self._env.get_state(), np.float32),
+        }
+
+    def render(self) -> Array:
+        """A picture, where the environment can make one."""
+        try:
+            picture = (
+                self._env.render(mode="rgb_array") if "mode" in _parameters(self._env.render) else self._env.render()
+            )
+        except (AttributeError, NotImplementedError):
+            picture = None
+        if not isinstance(picture, np.ndarray):
+            raise OptionError("environment", "be able to draw itself", self.name)
+        return picture
+
+    def close(self) -> None:
+        """Close it."""
+        self._env.close()
+
+
+@final
+class MakePymarl:
+    """Makes one environment of a class given as ``module:Class``; travels between processes."""
+
+    def __init__(self, path: str, options: Mapping[str, Any]) -> None:
+        self._path, self._options = path, dict(options)
+
+    def __call__(self) -> FromPymarl:
+        """Make it."""
+        module, colon, name = self._path.partition(":")
+        if not colon:
+            raise OptionError("environment", "be given as module:Class", repr(self._path))
+        try:
+            made = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise OptionError(
+                "environment", "name a class that can be imported", repr(self._path), str(error)
+            ) from None
+        options = dict(self._options)
+        shared = bool(options.pop("shared_reward", True))
+        return FromPymarl(made(**options), shared_reward=shared)
+
+
+def _parameters(call: Any) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(call).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def _takes_seed(env: Any) -> bool:
+    """SMAC's ``seed()`` only tells; others take one."""
+    return callable(getattr(env, "seed", None)) and bool(_parameters(env.seed))
+
+
+def _shape(size: Any) -> tuple[int, ...]:
+    return (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)

@@ -1,0 +1,78 @@
+"""One environment with many agents, on its way to being one of several in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from recollect.envs.interface import AgentGroup, Array
+
+__all__ = ["One", "Outcome", "flat", "nest", "stack"]
+
+
+class Outcome(NamedTuple):
+    """What a step of one environment brought."""
+
+    seen: dict[str, Array]
+    """What is seen after the step, also when it was the last."""
+    reward: dict[str, Array]
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class One(Protocol):
+    """One environment: arrays by the memory's names, agents first."""
+
+    name: str
+    groups: tuple[AgentGroup, ...]
+    state_space: Space[Any] | None
+    shared_reward: bool
+    limit: int | None
+
+    def reset(self, seed: int | None = None) -> dict[str, Array]:
+        """Begin an episode."""
+
+    def step(self, action: Mapping[str, Array]) -> Outcome:
+        """Take a step; the episode is not begun anew."""
+
+    def render(self) -> Array:
+        """A picture."""
+
+    def close(self) -> None:
+        """Let go of what is held open."""
+
+
+def flat(space: Space[Any], value: Any, key: str) -> dict[str, Array]:
+    """A value of a space by the memory's names: parts of nested ones after a slash.
+
+    >>> space = spaces.Dict(a=spaces.Discrete(3), b=spaces.Tuple([spaces.Discrete(4)]))
+    >>> {name: int(part) for name, part in flat(space, {"a": 2, "b": (1,)}, "obs").items()}
+    {'obs/a': 2, 'obs/b/0': 1}
+    """
+    if isinstance(space, spaces.Dict):
+        parts = [flat(inner, value[name], f"{key}/{name}") for name, inner in space.spaces.items()]
+    elif isinstance(space, spaces.Tuple):
+        parts = [flat(inner, value[i], f"{key}/{i}") for i, inner in enumerate(space.spaces)]
+    else:
+        return {key: np.asarray(value)}
+    return {name: part for found in parts for name, part in found.items()}
+
+
+def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:
+    """The value of a space from its parts by the memory's names."""
+    if isinstance(space, spaces.Dict):
+        return {name: nest(inner, values, f"{key}/{name}") for name, inner in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(nest(inner, values, f"{key}/{i}") for i, inner in enumerate(space.spaces))
+    if isinstance(space, spaces.Discrete) and np.ndim(values[key]) == 0:
+        return space.dtype.type(values[key]) if space.dtype is not None else int(values[key])
+    return np.asarray(values[key], dtype=space.dtype)
+
+
+def stack(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    """Arrays of the same names along a new first axis."""
+    return {key: np.stack([part[key] for part in parts]) for key in parts[0]}

@@ -1,0 +1,241 @@
+"""Environments in processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, final
+
+import cloudpickle
+import numpy as np
+
+from recollect.envs.adapters.lockstep import check_alike, check_started, gather, split
+from recollect.envs.adapters.one import One, Outcome, stack
+from recollect.envs.dice import seeds_for
+from recollect.envs.interface import Array, Step, as_actions, schema_of
+from recollect.errors import EnvError, OptionError
+
+__all__ = ["Pool"]
+
+
+@final
+class Pool:
+    """Environments that step side by side, a few in each of some processes.
+
+    If a process dies or an environment in it raises, the call raises ``EnvError`` and says which; nothing hangs. A
+    ``reset`` starts what died again and goes on.
+
+    Args:
+        makers: Called in the processes, one an environment.
+        processes: How many; at most one an environment.
+        patience: Seconds to wait for a process before it counts as dead; None: for ever.
+
+    >>> pool = Pool([MakeGymnasium("CartPole-v1", {})] * 8, processes=2)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, makers: Sequence[Callable[[], One]], *, processes: int | None = None, patience: float | None = None
+    ) -> None:
+        if not makers:
+            raise OptionError("makers", "be at least one", "none")
+        count = len(makers) if processes is None else processes
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or not 1 <= count <= len(makers):
+            raise OptionError("processes", f"be from 1 to the number of environments, {len(makers)}", repr(processes))
+        self._patience = patience
+        shares = [list(share) for share in np.array_split(np.arange(len(makers)), count)]
+        self._workers = [_Worker(share, [makers[index] for index in share]) for share in shares]
+        self.num_envs = len(makers)
+        self._broken = False
+        self._seen: dict[str, Array] = {}
+        try:
+            described = [one for worker in self._workers for one in self._ask(worker, "describe")]
+            check_alike(described)
+        except BaseException:
+            self.close()
+            raise
+        first = described[0]
+        self.name = first.name
+        self.groups = first.groups
+        self.state_space = first.state_space
+        self.shared_reward = first.shared_reward
+        self.limit = first.limit
+        self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
+
+    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
+        """Begin new episodes everywhere, in fresh processes where one had died, and return what is seen."""
+        each: list[int | None] = [None] * self.num_envs
+        if seed is not None:
+            each = list(seeds_for(seed, self.num_envs))
+        for worker in self._workers:
+            if self._broken or not worker.alive():
+                worker.stop()
+                worker.start()
+        self._broken = False
+        seen = self._all("reset", [[each[index] for index in worker.share] for worker in self._workers])
+        self._seen = stack(seen)
+        return self._seen
+
+    def step(self, action: Mapping[str, Any] | Any) -> Step:
+        """Take a step everywhere; where an episode ends the next one begins."""
+        check_started(self._seen)
+        if self._broken:
+            raise EnvError("reset", "be called after a process died or failed", "step")
+        given = as_actions(self.groups, action)
+        parts = split(given, self.num_envs)
+        both = self._all("step", [[parts[index] for index in worker.share] for worker in self._workers])
+        outcomes: list[Outcome] = [outcome for outcome, _ in both]
+        step = gather(self._seen, given, outcomes, [begun for _, begun in both])
+        self._seen = step.seen
+        return step
+
+    def render(self, index: int = 0) -> Array:
+        """A picture of one environment."""
+        for worker in self._workers:
+            if index in worker.share:
+                return np.asarray(self._ask(worker, "render", worker.share.index(index)))
+        raise OptionError("index", f"be from 0 to {self.num_envs - 1}", index)
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._workers:
+            worker.stop()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _all(self, what: str, each: Sequence[Any]) -> list[Any]:
+        """Ask all workers at once, then collect."""
+        try:
+            for worker, argument in zip(self._workers, each, strict=True):
+                worker.send(what, argument)
+            return [part for worker in self._workers for part in worker.receive(self._patience)]
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _ask(self, worker: _Worker, what: str, argument: Any = None) -> Any:
+        try:
+            worker.send(what, argument)
+            return worker.receive(self._patience)
+        except BaseException:
+            self._broken = True
+            raise
+
+
+class _Described:
+    """What an environment is, without it."""
+
+    def __init__(self, one: One) -> None:
+        self.name = one.name
+        self.groups = one.groups
+        self.state_space = one.state_space
+        self.shared_reward = one.shared_reward
+        self.limit = one.limit
+
+
+@final
+class _Worker:
+    """One process and the environments in it."""
+
+    def __init__(self, share: list[int], makers: list[Callable[[], One]]) -> None:
+        self.share = [int(index) for index in share]
+        self._makers = cloudpickle.dumps(makers)
+        self.start()
+
+    def start(self) -> None:
+        # A fresh interpreter: a copy of this one may carry locks that other threads held.
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._makers), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def send(self, what: str, argument: Any) -> None:
+        with contextlib.suppress(BrokenPipeError, OSError):  # told when receiving
+            self._pipe.send((what, argument))
+
+    def receive(self, patience: float | None) -> Any:
+        try:
+            if not self._pipe.poll(patience):
+                raise EnvError(self._names(), f"answer within {patience:g} seconds", "nothing", _REMEDY)
+            fine, answer = self._pipe.recv()
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            self._process.join(5)
+            code = self._process.exitcode
+            raise EnvError(self._names(), "stay alive", f"exit code {code}", _REMEDY) from None
+        if not fine:
+            raise EnvError(self._names(), "not raise", answer, _REMEDY)
+        return answer
+
+    def _names(self) -> str:
+        first, last = self.share[0], self.share[-1]
+        which = f"environment {first}" if first == last else f"environments {first} to {last}"
+        return f"the process of {which}"
+
+    def stop(self) -> None:
+        with contextlib.suppress(BrokenPipeError, OSError):
+            self._pipe.send(("close", None))
+        self._process.join(2)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._pipe.close()
+
+
+_REMEDY = "reset() starts it again."
+
+
+def _serve(pipe: Connection, makers: bytes) -> None:
+    """Answer until told to close, or nobody asks any more."""
+    ones: list[One] = []
+    made = False
+    while True:
+        try:
+            what, argument = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            break
+        if what == "close":
+            break
+        try:
+            if not made:
+                ones = [make() for make in cloudpickle.loads(makers)]
+                made = True
+            answer = (True, _answer(ones, what, argument))
+        except Exception:
+            answer = (False, traceback.format_exc(limit=-3).strip())
+        try:
+            pipe.send(answer)
+        except (BrokenPipeError, OSError):
+            break
+    for one in ones:
+        with contextlib.suppress(Exception):
+            one.close()
+
+
+def _answer(ones: list[One], what: str, argument: Any) -> Any:
+    if what == "describe":
+        return [_Described(one) for one in ones]
+    if what == "reset":
+        return [one.reset(seed) for one, seed in zip(ones, argument, strict=True)]
+    if what == "render":
+        return ones[argument].render()
+    both = []
+    for one, action in zip(ones, argument, strict=True):
+        outcome = one.step(action)
+        ended = outcome.terminated or outcome.truncated
+        both.append((outcome._replace(info=_plain(outcome.info)), one.reset() if ended else None))
+    return both
+
+
+def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of an info: other things may not travel."""
+    return {k: v for k, v in info.items() if v is not None and np.ndim(v) == 0 and np.asarray(v).dtype.kind in "biuf"}

@@ -1,0 +1,165 @@
+"""Environments from here with PyMARL's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+from gymnasium import spaces
+
+from recollect.envs.interface import Array, Env, finals
+from recollect.errors import OptionError
+
+__all__ = ["ToPymarl"]
+
+
+@final
+class ToPymarl:
+    """One environment from here as a ``MultiAgentEnv``.
+
+    Where agents differ, the observations of those that see less end in zeros, and actions that they do not have are
+    unavailable. Without a state of its own all observations one after another are the state.
+
+    Args:
+        env: With discrete actions, made with ``num_envs=1``.
+        reward: How rewards of several agents become one: their ``"sum"`` or ``"mean"``.
+        steps: ``"pymarl"``: ``step`` returns ``reward, terminated, info``; ``"epymarl"``: ``obs, reward, terminated,
+            truncated, info``.
+
+    >>> from recollect.envs import make
+    >>> env = ToPymarl(make("marines_4v4"))
+    >>> obs, state = env.reset()
+    >>> env.get_env_info()["obs_shape"], env.get_env_info()["state_shape"], env.get_total_actions()
+    (40, 68, 10)
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        reward: Literal["sum", "mean"] = "sum",
+        steps: Literal["pymarl", "epymarl"] = "pymarl",
+        seed: int | None = None,
+    ) -> None:
+        if env.num_envs != 1:
+            raise OptionError("env", "be made with num_envs=1", env.num_envs)
+        for name, value, allowed in (("reward", reward, ("sum", "mean")), ("steps", steps, ("pymarl", "epymarl"))):
+            if value not in allowed:
+                raise OptionError(name, f"be {allowed[0]!r} or {allowed[1]!r}", repr(value))
+        for group in env.groups:
+            if not isinstance(group.action_space, spaces.Discrete):
+                raise OptionError("env", "have discrete actions", group.action_space)
+            if not isinstance(group.obs_space, spaces.Box) or len(group.obs_space.shape) != 1:
+                raise OptionError("env", "have observations in one axis", group.obs_space)
+        if env.limit is None:
+            raise OptionError("env", "have a limit of steps", "none")
+        self._env = env
+        self._mean = reward == "mean"
+        self._new = steps == "epymarl"
+        self._seed = seed
+        self.episode_limit = env.limit
+        self.n_agents = sum(len(group) for group in env.groups)
+        self._obs_size = max(int(group.obs_space.shape[0]) for group in env.groups)
+        self._choices = max(int(group.action_space.n) for group in env.groups)
+        self._now: dict[str, Array] = {}
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:  # noqa: ARG002
+        """Begin an episode; returns observations, and the state (or an info in EPyMARL's way)."""
+        seed, self._seed = (self._seed if seed is None else seed), None
+        self._now = self._env.reset(seed=seed)
+        return self.get_obs(), {} if self._new else self.get_state()
+
+    def step(self, actions: Sequence[Any]) -> tuple[Any, ...]:
+        """Take a step."""
+        flat = np.asarray(actions, np.int64).reshape(-1)
+        if len(flat) != self.n_agents:
+            raise OptionError("actions", f"be {self.n_agents}", len(flat))
+        chosen, first = {}, 0
+        for group in self._env.groups:
+            chosen[group.key("action")] = flat[None, first : first + len(group)]
+            first += len(group)
+        step = self._env.step(chosen)
+        terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
+        ended = terminated or truncated
+        self._now = finals(step.row) if ended else step.seen
+        if self._env.shared_reward:
+            reward = float(step.row["reward"][0])
+        else:
+            each = np.concatenate([step.row[group.key("reward")][0] for group in self._env.groups])
+            reward = float(each.mean() if self._mean else each.sum())
+        info = {key: value[0] for key, value in step.info.items()}
+        if self._new:
+            return self.get_obs(), reward, terminated, truncated, info
+        if truncated:
+            info["episode_limit"] = True
+        return reward, ended, info
+
+    def get_obs(self) -> list[Array]:
+        """What every agent sees."""
+        seen = [row for group in self._env.groups for row in self._now[group.key("obs")][0]]
+        return [np.pad(row, (0, self._obs_size - len(row))) for row in seen]
+
+    def get_obs_agent(self, agent_id: int) -> Array:
+        """What one agent sees."""
+        return self.get_obs()[agent_id]
+
+    def get_obs_size(self) -> int:
+        """Length of an observation."""
+        return self._obs_size
+
+    def get_state(self) -> Array:
+        """What describes the whole environment."""
+        return self._now["state"][0] if self._env.state_space is not None else np.concatenate(self.get_obs())
+
+    def get_state_size(self) -> int:
+        """Length of the state."""
+        space = self._env.state_space
+        return int(space.shape[0]) if space is not None else self.n_agents * self._obs_size
+
+    def get_avail_actions(self) -> list[list[int]]:
+        """Which actions every agent may take, 1 or 0."""
+        allowed: list[list[int]] = []
+        for group in self._env.groups:
+            own = int(group.action_space.n)
+            mask = np.zeros((len(group), self._choices), np.int64)
+            mask[:, :own] = self._now[group.key("avail_actions")][0] if group.avail else 1
+            allowed += mask.tolist()
+        return allowed
+
+    def get_avail_agent_actions(self, agent_id: int) -> list[int]:
+        """Which actions one agent may take, 1 or 0."""
+        return self.get_avail_actions()[agent_id]
+
+    def get_total_actions(self) -> int:
+        """How many actions there are."""
+        return self._choices
+
+    def get_env_info(self) -> dict[str, Any]:
+        """Sizes, by PyMARL's names."""
+        return {
+            "state_shape": self.get_state_size(),
+            "obs_shape": self._obs_size,
+            "n_actions": self._choices,
+            "n_agents": self.n_agents,
+            "episode_limit": self.episode_limit,
+        }
+
+    def get_stats(self) -> dict[str, Any]:
+        """Nothing is counted beyond the infos."""
+        return {}
+
+    def seed(self, seed: int) -> None:
+        """Use this seed at the next reset."""
+        self._seed = seed
+
+    def save_replay(self) -> None:
+        """Nothing is recorded."""
+
+    def render(self, mode: str = "rgb_array") -> Array:  # noqa: ARG002
+        """A picture."""
+        return self._env.render(0)
+
+    def close(self) -> None:
+        """Close it."""
+        self._env.close()

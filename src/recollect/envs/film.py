@@ -1,0 +1,68 @@
+"""Pictures one after another as a file: GIF or MP4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from recollect.envs.interface import Array
+from recollect.errors import MissingExtra, OptionError
+
+__all__ = ["save_film"]
+
+
+def save_film(path: str | Path, pictures: Sequence[Array], *, fps: float = 10) -> Path:
+    """Write pictures ``[height, width, 3]`` as an animated GIF or an MP4, by the name's ending.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_film(f"{folder}/dark.gif", [np.zeros((8, 8, 3), np.uint8)] * 2).name
+    'dark.gif'
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".gif", ".mp4"):
+        raise OptionError("path", "end in .gif or .mp4", repr(str(path)))
+    if not len(pictures):
+        raise OptionError("pictures", "be at least one", "none")
+    if not fps > 0:
+        raise OptionError("fps", "be above 0", repr(fps))
+    frames = [np.asarray(picture) for picture in pictures]
+    for frame in frames:
+        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or frame.shape != frames[0].shape:
+            raise OptionError(
+                "pictures", "be bytes of one shape [height, width, 3]", f"{frame.dtype}{list(frame.shape)}"
+            )
+    if path.suffix.lower() == ".gif":
+        _save_gif(path, frames, fps)
+    else:
+        _save_mp4(path, frames, fps)
+    return path
+
+
+def _save_gif(path: Path, frames: list[Array], fps: float) -> None:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("pillow", "envs") from None
+    # One palette for all, from frames spread over the film, so that nothing flickers.
+    sample = np.concatenate(frames[:: max(1, len(frames) // 8)])
+    palette = Image.fromarray(sample).quantize(colors=255, dither=Image.Dither.NONE)
+    first, *rest = (Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames)
+    first.save(path, save_all=True, append_images=rest, duration=max(20, round(1000 / fps)), loop=0)
+
+
+def _save_mp4(path: Path, frames: list[Array], fps: float) -> None:
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise MissingExtra("imageio-ffmpeg", "envs") from None
+    height, width = frames[0].shape[:2]
+    even = [np.ascontiguousarray(np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), "edge")) for frame in frames]
+    size = (width + width % 2, height + height % 2)
+    writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2, quality=8)
+    writer.send(None)
+    for frame in even:
+        writer.send(frame)
+    writer.close()

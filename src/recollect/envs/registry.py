@@ -1,0 +1,153 @@
+"""Environments by name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+from recollect.envs import particle
+from recollect.envs.interface import Env
+from recollect.envs.marines import Marines
+from recollect.errors import OptionError
+
+__all__ = ["Entry", "entries", "make", "register"]
+
+_SIZES = ("3v3", "4v4", "5v5", "5v6", "8v8", "8v9")
+_MARINES = re.compile(r"marines_(\d+)v(\d+)|MarineMicro_MvsM_(\d+)")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One environment that can be made.
+
+    Args:
+        line: What it is, in a line.
+        make: Makes it from ``num_envs`` and options.
+        options: Names of the options it takes.
+    """
+
+    name: str
+    line: str
+    make: Callable[..., Env]
+    options: tuple[str, ...]
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def register(name: str, make: Callable[..., Env], line: str = "") -> None:
+    """Let an environment be made by name.
+
+    Args:
+        make: Called with ``num_envs`` and the options, all by name.
+    """
+    if not isinstance(name, str) or not name or ":" in name:
+        raise OptionError("name", "be a word without a colon", repr(name))
+    if name in _ENTRIES:
+        raise OptionError("name", "not be taken", repr(name), "Choose another name.")
+    _ENTRIES[name] = Entry(name, line, make, _options(make))
+
+
+def entries() -> Iterator[Entry]:
+    """All environments that have a name, in the order they were registered."""
+    return iter(tuple(_ENTRIES.values()))
+
+
+def make(name: str, num_envs: int = 1, **options: Any) -> Env:
+    """Environments by name.
+
+    Besides the registered names: ``marines_5v6`` and any other sizes, ``MarineMicro_MvsM_4``;
+    ``gymnasium:CartPole-v1`` for what Gymnasium registers, ``pettingzoo:mpe2.simple_spread_v3`` for a module that has a
+    ``parallel_env``, ``pymarl:package.module:Class`` for a class with PyMARL's methods.
+
+    Args:
+        options: What the environment takes; ``pool=4`` runs those with a prefix in that many processes.
+
+    >>> make("simple_spread", num_envs=8, N=5).schema
+    Schema(obs: float32[5, 30], action: uint8[5], reward: float32[5])
+    """
+    kind, colon, rest = name.partition(":")
+    if colon:
+        return _adapted(kind, rest, num_envs, options)
+    match = _MARINES.fullmatch(name)
+    if match is not None:
+        allies, enemies, both = match.groups()
+        options |= {"allies": int(allies or both), "enemies": int(enemies or both)}
+        entry = _ENTRIES["marines_4v4"]
+        known: tuple[str, ...] = (*entry.options, "allies", "enemies")
+    elif name in _ENTRIES:
+        entry = _ENTRIES[name]
+        known = entry.options
+    else:
+        near = difflib.get_close_matches(name, [*_ENTRIES, "MarineMicro_MvsM_4"], 1, 0.5)
+        remedy = f"Did you mean {near[0]!r}?" if near else "`recollect envs` lists them."
+        raise OptionError("environment", "be one that there is", repr(name), remedy)
+    for option in options:
+        if option not in known and known != ("**",):
+            near = difflib.get_close_matches(option, known, 1, 0.5)
+            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"option of {name}", f"be one of {', '.join(known)}", repr(option), remedy)
+    return entry.make(num_envs=num_envs, **options)
+
+
+def _options(make: Callable[..., Env]) -> tuple[str, ...]:
+    parameters = inspect.signature(make).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return ("**",)
+    return tuple(parameter.name for parameter in parameters if parameter.name != "num_envs")
+
+
+def _adapted(kind: str, rest: str, num_envs: int, options: dict[str, Any]) -> Env:
+    from recollect.envs import adapters
+
+    processes = options.pop("pool", None)
+    if kind == "gymnasium":
+        one: Any = adapters.MakeGymnasium(rest, options)
+    elif kind == "pettingzoo":
+        one = adapters.MakePettingZoo(rest, options)
+    elif kind == "pymarl":
+        one = adapters.MakePymarl(rest, options)
+    else:
+        raise OptionError("environment", "begin with gymnasium:, pettingzoo: or pymarl:", repr(f"{kind}:{rest}"))
+    if processes is not None:
+        return adapters.Pool([one] * num_envs, processes=processes)
+    return adapters.Lockstep([one() for _ in range(num_envs)])
+
+
+def _particle(name: str) -> Callable[..., Env]:
+    scenario = particle.SCENARIOS[name]
+    own = [p for p in inspect.signature(particle.World).parameters.values() if p.name != "scenario"]
+    outer = {parameter.name for parameter in own}
+
+    def build(**options: Any) -> Env:
+        inner = {key: value for key, value in options.items() if key not in outer}
+        return particle.World(scenario(**inner), **{key: value for key, value in options.items() if key in outer})
+
+    both = {p.name: p.replace(kind=p.KEYWORD_ONLY) for p in (*inspect.signature(scenario).parameters.values(), *own)}
+    build.__signature__ = inspect.Signature(list(both.values()))  # type: ignore[attr-defined]
+    return build
+
+
+def _marines(size: str) -> Callable[..., Env]:
+    allies, enemies = map(int, size.split("v"))
+
+    def build(num_envs: int = 1, allies: int = allies, enemies: int = enemies, **options: Any) -> Env:
+        return Marines(allies, enemies, num_envs, **options)
+
+    own = inspect.signature(Marines).parameters.values()
+    build.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.name not in ("allies", "enemies")]
+    )
+    return build
+
+
+for _name, _scenario in particle.SCENARIOS.items():
+    register(_name, _particle(_name), (inspect.getdoc(_scenario) or "").partition("\n")[0])
+for _size in _SIZES:
+    _ours, _theirs = _size.split("v")
+    register(f"marines_{_size}", _marines(_size), f"{_ours} marines learn to beat {_theirs} that know how to fight.")

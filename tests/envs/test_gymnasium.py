@@ -1,0 +1,179 @@
+"""Gymnasium's environments as ours: nothing is stored that did not happen, and final observations are true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+import recollect as rc
+from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, Lockstep
+
+
+class Counter(gymnasium.Env[Any, Any]):
+    """Shows episode and time. Episodes last ``length`` steps, and end by themselves or by the clock in turn."""
+
+    def __init__(self, length: int = 3, nested: bool = False) -> None:
+        self.length = length
+        self.nested = nested
+        box = spaces.Box(-1, 1e6, (2,), np.float32)
+        self.observation_space = spaces.Dict(at=box, pair=spaces.Tuple([spaces.Discrete(9), box])) if nested else box
+        self.action_space = spaces.Tuple([spaces.Discrete(3), box]) if nested else spaces.Discrete(3, start=1)
+        self.episode = -1
+
+    def _see(self) -> Any:
+        at = np.array([self.episode, self.time], np.float32)
+        return {"at": at, "pair": (self.time, at * 10)} if self.nested else at
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.episode += 1
+        self.time = 0
+        return self._see(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action), action
+        self.time += 1
+        over = self.time >= self.length
+        by_itself = over and self.episode % 2 == 0
+        return self._see(), float(self.time), by_itself, over and not by_itself, {"clock": self.time}
+
+    def render(self) -> Any:
+        return None
+
+
+def _check(batch: rc.Batch, key: str = "obs", length: int | None = None) -> None:
+    """What follows a step is one later in the same episode."""
+    obs, after = batch[key][:, 0], batch[f"next_{key}"][:, 0]
+    np.testing.assert_array_equal(after[:, 0], obs[:, 0])
+    np.testing.assert_array_equal(after[:, 1], obs[:, 1] + 1)
+    np.testing.assert_array_equal(batch.reward[:, 0], after[:, 1])
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_way_to_begin_anew_stores_the_same_steps(mode: AutoresetMode) -> None:
+    lengths = [2, 3, 5]
+    envs = SyncVectorEnv([lambda n=n: Counter(n) for n in lengths], autoreset_mode=mode)  # type: ignore[misc]
+    env = FromGymnasiumVector(envs)
+    memory = rc.Memory(env.schema, capacity=3 * 200, lanes=3, seed=0)
+    seen = env.reset(seed=0)
+    taken = np.zeros(3, int)
+    ends = np.zeros(3, int)
+    for _ in range(60):
+        before = seen["obs"].copy()
+        step = env.step(np.full((3, 1), 2))
+        memory.append(**step.row)
+        lanes = step.row.get("lanes", np.arange(3))
+        taken[lanes] += 1
+        ends += step.ended
+        np.testing.assert_array_equal(step.row["obs"], before[lanes])
+        seen = step.seen
+    assert len(memory) == taken.sum()
+    episodes = memory.episodes
+    whole = episodes.terminated | episodes.truncated
+    assert whole.sum() == ends.sum() > 30
+    np.testing.assert_array_equal(episodes.length[whole], np.array(lengths)[episodes.lane[whole]])
+    np.testing.assert_array_equal(episodes.terminated[whole], episodes.id[whole] % 2 == 0)
+    batch = memory.sample(500)
+    _check(batch)
+    assert batch.truncated.any()
+    assert batch.terminated.any()
+    np.testing.assert_array_equal(batch.discount == 0, batch.terminated)
+    expected = 60 if mode is not AutoresetMode.NEXT_STEP else 60 - np.array([60 // (n + 1) for n in lengths])
+    np.testing.assert_array_equal(taken, expected)
+    env.close()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_nested_spaces(mode: AutoresetMode) -> None:
+    envs = SyncVectorEnv([lambda: Counter(3, nested=True)] * 2, autoreset_mode=mode)
+    env = FromGymnasiumVector(envs)
+    memory = rc.Memory(env.schema, capacity=200, lanes=2, seed=0)
+    seen = env.reset(seed=0)
+    assert {key: value.shape for key, value in seen.items()} == {
+        "obs/at": (2, 1, 2),
+        "obs/pair/0": (2, 1),
+        "obs/pair/1": (2, 1, 2),
+    }
+    for _ in range(30):
+        step = env.step({"action/0": np.ones((2, 1), int), "action/1": np.zeros((2, 1, 2), np.float32)})
+        memory.append(**step.row)
+    batch = memory.sample(200)
+    at, later = batch.obs.at[:, 0], batch.next_obs.at[:, 0]
+    np.testing.assert_array_equal(later[:, 1], at[:, 1] + 1)
+    np.testing.assert_array_equal(later[:, 0], at[:, 0])
+    np.testing.assert_array_equal(batch.next_obs.pair["1"][:, 0], later * 10)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_single_environments_in_lockstep(nested: bool) -> None:
+    env = Lockstep([FromGymnasium(Counter(n, nested)) for n in (2, 4)] if not nested else [FromGymnasium(Counter(3, True))] * 1)
+    memory = rc.Memory(env.schema, capacity=400, lanes=env.num_envs, seed=0)
+    env.reset(seed=0)
+    count = env.num_envs
+    action: Any = np.full((count, 1), 3)
+    if nested:
+        action = {"action/0": np.ones((count, 1), int), "action/1": np.zeros((count, 1, 2), np.float32)}
+    for _ in range(40):
+        step = env.step(action)
+        memory.append(**step.row)
+        assert step.info["clock"].shape == (count,)
+    assert len(memory) == 40 * count
+    if not nested:
+        _check(memory.sample(200))
+    env.close()
+
+
+def test_seeds_do_not_depend_on_the_number_beside() -> None:
+    class Dice(Counter):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+            super().reset(seed=seed)
+            self.episode = int(self.np_random.integers(1_000_000))
+            return self._see(), {}
+
+    many = Lockstep([FromGymnasium(Dice()) for _ in range(5)])
+    few = Lockstep([FromGymnasium(Dice()) for _ in range(2)])
+    np.testing.assert_array_equal(many.reset(seed=3)["obs"][:2], few.reset(seed=3)["obs"])
+    vector = FromGymnasiumVector(SyncVectorEnv([Dice] * 3))
+    np.testing.assert_array_equal(many.reset(seed=3)["obs"][:3], vector.reset(seed=3)["obs"])
+    assert len(np.unique(many.reset(seed=3)["obs"][:, 0, 0])) == 5
+
+
+def test_real_ones() -> None:
+    env = rc.envs.make("gymnasium:CartPole-v1", num_envs=2, render_mode="rgb_array")
+    assert env.limit == 500
+    assert env.name == "CartPole-v1"
+    env.reset(seed=0)
+    for _ in range(60):
+        step = env.step(np.ones((2, 1), int))
+    assert step.seen["obs"].shape == (2, 1, 4)
+    assert env.render(1).ndim == 3
+    env.close()
+    with pytest.raises(rc.errors.OptionError) as caught:
+        FromGymnasium(Counter()).render()
+    assert str(caught.value) == "render_mode must be 'rgb_array' for a picture, got None"
+
+
+def test_refusals() -> None:
+    envs = SyncVectorEnv([Counter] * 2)
+    env = FromGymnasiumVector(envs)
+    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
+        env.step(np.ones((2, 1), int))
+    env.reset()
+    with pytest.raises(rc.errors.OptionError, match=r"^action must have shape \[2, 1, ...\], got \[2\]$"):
+        env.step(np.ones(2, int))
+    envs.metadata = {}
+    with pytest.raises(rc.errors.OptionError) as caught:
+        FromGymnasiumVector(envs)
+    assert str(caught.value) == (
+        "envs must say how they begin anew in metadata['autoreset_mode'], got None. "
+        "Set it to a gymnasium.vector.AutoresetMode."
+    )
+    with pytest.raises(rc.errors.OptionError, match=r"^environment 1 must have the groups of the first, got"):
+        Lockstep([FromGymnasium(Counter()), FromGymnasium(Counter(nested=True))])
+    with pytest.raises(rc.errors.OptionError, match=r"^environments must be at least one, got none$"):
+        Lockstep([])
