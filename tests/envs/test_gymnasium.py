@@ -111,7 +111,9 @@ def test_nested_spaces(mode: AutoresetMode) -> None:
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_single_environments_in_lockstep(nested: bool) -> None:
-    env = Lockstep([FromGymnasium(Counter(n, nested)) for n in (2, 4)] if not nested else [FromGymnasium(Counter(3, True))] * 1)
+    env = Lockstep(
+        [FromGymnasium(Counter(n, nested)) for n in (2, 4)] if not nested else [FromGymnasium(Counter(3, True))] * 1
+    )
     memory = rc.Memory(env.schema, capacity=400, lanes=env.num_envs, seed=0)
     env.reset(seed=0)
     count = env.num_envs

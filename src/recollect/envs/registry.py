@@ -62,8 +62,9 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
     """Environments by name.
 
     Besides the registered names: ``marines_5v6`` and any other sizes, ``MarineMicro_MvsM_4``;
-    ``gymnasium:CartPole-v1`` for what Gymnasium registers, ``pettingzoo:mpe2.simple_spread_v3`` for a module that has a
-    ``parallel_env``, ``pymarl:package.module:Class`` for a class with PyMARL's methods.
+    ``gymnasium:CartPole-v1`` for what Gymnasium registers, ``pettingzoo:sisl/pursuit-v5`` for what PettingZoo does,
+    ``pettingzoo:mpe2.simple_spread_v3`` for a module that has a ``parallel_env``, ``pymarl:package.module:Class`` for a
+    class with PyMARL's methods.
 
     Args:
         options: What the environment takes; ``pool=4`` runs those with a prefix in that many processes.

@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 
 from recollect.envs.adapters.one import Outcome, flat, nest, stack
 from recollect.envs.interface import AgentGroup, Array
-from recollect.errors import OptionError
+from recollect.errors import MissingExtra, OptionError
 from recollect.schema.spaces import by_kind
 
 __all__ = ["FromPettingZoo", "MakePettingZoo"]
@@ -21,9 +21,9 @@ __all__ = ["FromPettingZoo", "MakePettingZoo"]
 class FromPettingZoo:
     """One PettingZoo parallel environment.
 
-    Agents with equal spaces form a group. Agents that are not there see zeros and are False in ``agent_mask``; one
-    that comes to its end while others go on is gone from then on, so nothing is expected of it. Action masks are
-    taken from ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
+    Agents with equal spaces form a group. Agents that are not there are False in ``agent_mask`` and see zeros; one that
+    comes to its end while others go on is gone from then on, with what it saw last after its last step. Action masks
+    are taken from ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
     """
 
     def __init__(self, env: Any) -> None:
@@ -55,7 +55,9 @@ class FromPettingZoo:
     def _find_state(self) -> Space[Any] | None:
         try:
             state = np.asarray(self._env.state())
-        except (NotImplementedError, AttributeError):
+        except (NotImplementedError, AttributeError, TypeError):
+            return None
+        if state.dtype.kind not in "biuf":
             return None
         found: Space[Any] = getattr(self._env, "state_space", None) or spaces.Box(-np.inf, np.inf, state.shape)
         return found
@@ -94,7 +96,7 @@ class FromPettingZoo:
             key = group.key("obs")
             parts = []
             for agent in group.agents:
-                if agent in there and agent in obs:
+                if agent in obs:
                     value = obs[agent]["observation"] if self._masked[agent] else obs[agent]
                     parts.append(flat(group.obs_space, value, key))
                 else:
@@ -137,13 +139,17 @@ class FromPettingZoo:
 
 @final
 class MakePettingZoo:
-    """Makes one parallel environment of a module that has a ``parallel_env``; travels between processes."""
+    """Makes one parallel environment: of a module that has a ``parallel_env`` (``mpe2.simple_v3``), or one that
+    PettingZoo registers (``sisl/pursuit-v5``). Travels between processes.
+    """
 
     def __init__(self, module: str, options: Mapping[str, Any]) -> None:
         self._module, self._options = module, dict(options)
 
     def __call__(self) -> FromPettingZoo:
         """Make it."""
+        if "/" in self._module:
+            return FromPettingZoo(_registered(self._module, self._options))
         try:
             module = importlib.import_module(self._module)
         except ImportError as error:
@@ -153,6 +159,20 @@ class MakePettingZoo:
         if not hasattr(module, "parallel_env"):
             raise OptionError("environment", "name a module with a parallel_env", repr(self._module))
         return FromPettingZoo(module.parallel_env(**self._options))
+
+
+def _registered(name: str, options: Mapping[str, Any]) -> Any:
+    try:
+        import pettingzoo
+    except ImportError:
+        raise MissingExtra("pettingzoo", "envs") from None
+    try:
+        return pettingzoo.make("parallel", name, **options)
+    except AttributeError:
+        remedy = "Name a module instead, such as pettingzoo.sisl.pursuit_v4."
+        raise OptionError("pettingzoo", "be 1.27 or newer to make environments by id", "an older one", remedy) from None
+    except Exception as error:
+        raise OptionError("environment", "be one that PettingZoo can make", repr(name), str(error)) from error
 
 
 def _has_mask(space: Space[Any]) -> bool:

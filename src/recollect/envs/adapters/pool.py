@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import signal
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -196,12 +197,13 @@ _REMEDY = "reset() starts it again."
 
 def _serve(pipe: Connection, makers: bytes) -> None:
     """Answer until told to close, or nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked; it closes this one
     ones: list[One] = []
     made = False
     while True:
         try:
             what, argument = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             break
         if what == "close":
             break

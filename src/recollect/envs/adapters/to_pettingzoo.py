@@ -70,7 +70,7 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:  # noqa: ARG002
         """Begin an episode."""
-        self._seen = self._env.reset(seed=seed)
+        self._seen = self._env.reset(seed=None if seed is None else [seed])
         self.agents = list(self.possible_agents)
         return self._observations(self._seen, ""), {agent: {} for agent in self.agents}
 

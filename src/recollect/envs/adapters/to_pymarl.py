@@ -67,7 +67,7 @@ class ToPymarl:
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:  # noqa: ARG002
         """Begin an episode; returns observations, and the state (or an info in EPyMARL's way)."""
         seed, self._seed = (self._seed if seed is None else seed), None
-        self._now = self._env.reset(seed=seed)
+        self._now = self._env.reset(seed=None if seed is None else [seed])
         return self.get_obs(), {} if self._new else self.get_state()
 
     def step(self, actions: Sequence[Any]) -> tuple[Any, ...]:

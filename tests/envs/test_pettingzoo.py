@@ -1,0 +1,260 @@
+"""PettingZoo's parallel environments as ours, and ours as PettingZoo's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec
+
+import recollect as rc
+from recollect import envs
+from recollect.envs.adapters import FromPettingZoo, Lockstep, ToPettingZoo
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's tests import its own old names
+    from pettingzoo.test import parallel_api_test, parallel_seed_test, seed_test
+
+
+class Tide(ParallelEnv):  # type: ignore[type-arg, misc]
+    """Fish come and go: at time t those there are the ones whose span holds t; birds always are.
+
+    A fish whose time is over is terminated. The episode is cut off at the limit, or ends when the last bird dies.
+    """
+
+    metadata = {"name": "tide"}
+    spans = {"fish_0": (0, 3), "fish_1": (2, 9), "fish_2": (0, 9)}
+    possible_agents = ["fish_0", "fish_1", "fish_2", "bird_0"]
+
+    def __init__(
+        self, *, limit: int = 6, bird_dies: int | None = None, masks: str = "obs", has_state: bool = True
+    ) -> None:
+        self.limit, self.bird_dies, self.masks, self.has_state = limit, bird_dies, masks, has_state
+        self.episode = 0
+        box = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        fish: Any = box
+        if masks == "obs":
+            fish = spaces.Dict(observation=box, action_mask=spaces.MultiBinary(4))
+        self.spaces = {agent: fish if agent.startswith("fish") else box for agent in self.possible_agents}
+        self.choices = {
+            a: spaces.Discrete(4) if a.startswith("fish") else spaces.Box(0, 1, (2,)) for a in self.possible_agents
+        }
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> Any:
+        return self.spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        return self.choices[agent]
+
+    def _there(self) -> list[str]:
+        fish = [name for name, (first, last) in self.spans.items() if first <= self.time < last]
+        return [*fish, "bird_0"]
+
+    def _mask(self) -> Any:
+        return (np.arange(4) != self.time % 4).astype(np.int8)
+
+    def _see(self, agents: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        obs: dict[str, Any] = {}
+        infos: dict[str, Any] = {agent: {"t": self.time, "word": "x"} for agent in agents}
+        for agent in agents:
+            value = np.array([self.episode, self.time, self.possible_agents.index(agent) + 1], np.float32)
+            obs[agent] = value
+            if agent.startswith("fish") and self.masks == "obs":
+                obs[agent] = {"observation": value, "action_mask": self._mask()}
+            if agent.startswith("fish") and self.masks == "info":
+                infos[agent]["action_mask"] = self._mask()
+        return obs, infos
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.episode += 1
+        self.time = 0
+        self.agents = self._there()
+        return self._see(self.agents)
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        assert set(actions) == set(self.agents)
+        for agent, action in actions.items():
+            assert self.choices[agent].contains(action), action
+            if agent.startswith("fish") and self.masks:
+                assert self._mask()[action]
+        acted = self.agents
+        self.time += 1
+        there = self._there()
+        dead = self.bird_dies is not None and self.time >= self.bird_dies
+        over = self.time >= self.limit
+        terminated = {agent: dead or agent not in there for agent in acted}
+        truncated = {agent: over and not terminated[agent] for agent in acted}
+        rewards = {agent: float(self.time) for agent in acted}
+        self.agents = [] if dead or over else there
+        obs, infos = self._see([*acted, *(agent for agent in self.agents if agent not in acted)])
+        return obs, rewards, terminated, truncated, infos
+
+    def state(self) -> Any:
+        if not self.has_state:
+            raise NotImplementedError
+        return np.array([self.episode, self.time], np.float32)
+
+
+def _act(env: Any, seen: dict[str, Any]) -> dict[str, Any]:
+    random = np.random.default_rng(int(seen["bird/obs"][0, 0, 1]))
+    fish = (random.random((env.num_envs, 3, 4)) * seen["fish/avail_actions"]).argmax(axis=2)
+    return {"fish/action": fish, "bird/action": random.random((env.num_envs, 1, 2)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("masks", ["obs", "info"])
+@pytest.mark.parametrize("bird_dies", [None, 4])
+def test_agents_that_come_and_go(masks: str, bird_dies: int | None) -> None:
+    env = Lockstep([FromPettingZoo(Tide(masks=masks, bird_dies=bird_dies)) for _ in range(2)])
+    assert [(group.name, group.agents, group.avail, group.mask) for group in env.groups] == [
+        ("fish", ("fish_0", "fish_1", "fish_2"), True, True),
+        ("bird", ("bird_0",), False, True),
+    ]
+    memory = rc.Memory(env.schema, capacity=200, lanes=2, seed=0)
+    seen = env.reset(seed=0)
+    length = bird_dies or 6
+    for t in range(4 * length):
+        time = t % length
+        there = [time < 3, time >= 2, True]
+        np.testing.assert_array_equal(seen["fish/agent_mask"], [there, there])
+        shown = [time <= 3, time >= 2, True]  # fish_0 sees something once more when its time is over
+        np.testing.assert_array_equal(seen["fish/obs"][0, :, 1], np.where(shown, time, 0))
+        np.testing.assert_array_equal(seen["fish/obs"][0, :, 2], np.where(shown, [1, 2, 3], 0))
+        assert seen["bird/agent_mask"].all()
+        np.testing.assert_array_equal(seen["state"][:, 1], [time, time])
+        step = env.step(_act(env, seen))
+        np.testing.assert_array_equal(step.row["fish/reward"][0], np.where(there, time + 1, 0))
+        assert (step.terminated == (bird_dies is not None and time == length - 1)).all()
+        assert (step.truncated == (bird_dies is None and time == length - 1)).all()
+        assert (step.info["bird_0/t"] == time + 1).all()
+        memory.append(**step.row)
+        seen = step.seen
+    batch = memory.sample(300)
+    np.testing.assert_array_equal(batch.bird.next_obs[:, 0, 1], batch.bird.obs[:, 0, 1] + 1)
+    np.testing.assert_array_equal(batch.bird.next_obs[:, 0, 0], batch.bird.obs[:, 0, 0])
+    gone = (batch.bird.obs[:, 0, 1] == 2)[:, None] & np.array([True, False, False])
+    assert not batch.fish.next_agent_mask[gone.nonzero()].any()
+    assert batch.fish.agent_mask[gone.nonzero()].all()
+    last = batch.terminated | batch.truncated
+    expected = [True] if bird_dies is None else [False]  # the dead are gone; those cut off are not
+    assert (batch.bird.next_agent_mask[last] == expected).all()
+
+
+def test_no_masks_no_state() -> None:
+    one = FromPettingZoo(Tide(masks="", has_state=False))
+    assert not one.groups[0].avail
+    assert one.state_space is None
+    assert "state" not in one.reset()
+
+
+@pytest.mark.parametrize("name", ["simple_spread_v3", "simple_world_comm_v3", "simple_speaker_listener_v4"])
+def test_mpe2_by_name_is_our_world(name: str) -> None:
+    theirs = envs.make(f"pettingzoo:mpe2.{name}", num_envs=2)
+    ours = envs.make(name[:-3], num_envs=2, state=True)
+    assert [(g.name, g.agents, g.obs_space, g.action_space) for g in theirs.groups] == [
+        (g.name, g.agents, g.obs_space, g.action_space) for g in ours.groups
+    ]
+    assert theirs.limit == ours.limit == 25
+    assert theirs.state_space == ours.state_space
+    first = theirs.reset(seed=4)
+    np.testing.assert_array_equal(theirs.reset(seed=4)["state"], first["state"])
+    random = np.random.default_rng(0)
+    memory = rc.Memory(theirs.schema, capacity=200, lanes=2)
+    for _ in range(30):
+        step = theirs.step({g.key("action"): random.integers(0, g.action_space.n, (2, len(g))) for g in theirs.groups})
+        memory.append(**step.row)
+    assert memory.episodes.truncated.sum() == 2
+    theirs.close()
+
+
+def test_what_pettingzoo_registers() -> None:
+    env = envs.make("pettingzoo:classic/rps-v2", num_envs=2)
+    assert [group.agents for group in env.groups] == [("player_0", "player_1")]
+    env.reset(seed=0)
+    step = env.step(np.array([[0, 1], [2, 1]]))
+    np.testing.assert_array_equal(step.row["reward"], [[-1, 1], [1, -1]])
+    with pytest.raises(rc.errors.OptionError, match=r"^environment must be one that PettingZoo can make, got 'sisl/x"):
+        envs.make("pettingzoo:sisl/xyz-v5")
+
+
+def test_names_that_lead_nowhere() -> None:
+    for name, message in (
+        ("pettingzoo:no_such_module", "environment must name a module that can be imported, got 'no_such_module'. No"),
+        ("pettingzoo:math", "environment must name a module with a parallel_env, got 'math'"),
+        ("zoo:math", "environment must begin with gymnasium:, pettingzoo: or pymarl:, got 'zoo:math'"),
+    ):
+        with pytest.raises(rc.errors.OptionError) as caught:
+            envs.make(name)
+        assert str(caught.value).startswith(message)
+
+
+# ---- the other way round -----------------------------------------------------------------------------------------------
+
+WORLDS = [*(entry.name for entry in envs.entries())]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_pettingzoos_own_tests(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for continuous in (False, True):
+            if continuous and name.startswith("marines"):
+                continue
+            options = {"continuous_actions": True} if continuous else {}
+            parallel_api_test(ToPettingZoo(envs.make(name, **options)), num_cycles=80)
+            parallel_seed_test(lambda o=options: ToPettingZoo(envs.make(name, **o), unavailable="first"), num_cycles=30)
+            seed_test(lambda o=options: parallel_to_aec(ToPettingZoo(envs.make(name, **o))), num_cycles=30)
+
+
+def test_there_and_back() -> None:
+    """Through PettingZoo's interface and back everything stays the same."""
+    for name in ("simple_tag", "marines_3v3"):
+        direct = envs.make(name, num_envs=1)
+        again = Lockstep([FromPettingZoo(ToPettingZoo(envs.make(name)))])
+        seen, other = direct.reset(seed=[5]), again.reset(seed=[5])
+        random = np.random.default_rng(0)
+        for _ in range(70):
+            for group in direct.groups:
+                np.testing.assert_array_equal(seen[group.key("obs")], other[group.key("obs")])
+            action = {}
+            for group in direct.groups:
+                chance = random.random((1, len(group), group.action_space.n))  # type: ignore[attr-defined]
+                allowed = seen[group.key("avail_actions")] if group.avail else 1
+                action[group.key("action")] = (chance * allowed).argmax(axis=2)
+            one, two = direct.step(action), again.step(action)
+            for group in direct.groups:
+                reward = one.row["reward"][:, None] if direct.shared_reward else one.row[group.key("reward")]
+                np.testing.assert_allclose(two.row[group.key("reward")], np.broadcast_to(reward, (1, len(group))))
+            np.testing.assert_array_equal(one.terminated, two.terminated)
+            np.testing.assert_array_equal(one.truncated, two.truncated)
+            if one.ended[0]:
+                for key in one.row:
+                    if "final_obs" in key:
+                        np.testing.assert_array_equal(one.row[key], two.row[key])
+                seen, other = direct.reset(seed=[6]), again.reset(seed=[6])
+            else:
+                seen, other = one.seen, two.seen
+
+
+def test_to_pettingzoo_refuses() -> None:
+    with pytest.raises(rc.errors.OptionError, match=r"^env must be made with num_envs=1, got 2$"):
+        ToPettingZoo(envs.make("simple", num_envs=2))
+    with pytest.raises(rc.errors.OptionError, match=r"^unavailable must be 'refuse' or 'first', got 'ask'$"):
+        ToPettingZoo(envs.make("simple"), unavailable="ask")  # type: ignore[arg-type]
+    env = ToPettingZoo(envs.make("simple_tag"))
+    env.reset()
+    with pytest.raises(rc.errors.OptionError, match=r"^actions must have one for every agent, got none for agent_0$"):
+        env.step(dict.fromkeys(["adversary_0", "adversary_1", "adversary_2"], 0))
+    with pytest.raises(NotImplementedError, match="make it with state=True"):
+        env.state()
+    assert ToPettingZoo(envs.make("simple_tag", state=True)).state_space.shape == (62,)
+    marines = ToPettingZoo(envs.make("marines_3v3"))
+    marines.reset(seed=0)
+    with pytest.raises(rc.errors.OptionError, match=r"^action\[0, 0\] must be available, got 0. avail_actions"):
+        marines.step(dict.fromkeys(marines.agents, 0))
+    assert marines.state().shape == (12 + 9 + 27,)
+    assert marines.render().shape[2] == 3

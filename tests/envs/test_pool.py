@@ -1,0 +1,131 @@
+"""Environments in processes of their own: the same steps, and no death goes unsaid."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from pymarl_world import Old
+
+import recollect as rc
+from recollect import envs
+from recollect.envs.adapters import FromPymarl, Lockstep, MakeGymnasium, MakePettingZoo, Pool
+
+
+def _old(**options: Any) -> Any:
+    # cloudpickle carries the class with it: the processes need not find this folder
+    return lambda: FromPymarl(Old(**options))
+
+
+@pytest.fixture(autouse=True)
+def _by_value() -> Any:
+    import cloudpickle
+    import pymarl_world
+
+    cloudpickle.register_pickle_by_value(pymarl_world)
+    yield
+    cloudpickle.unregister_pickle_by_value(pymarl_world)
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("make", [MakeGymnasium("CartPole-v1", {}), MakePettingZoo("mpe2.simple_tag_v3", {})])
+def test_same_as_in_this_process(make: Any) -> None:
+    here = Lockstep([make() for _ in range(5)])
+    with Pool([make] * 5, processes=2) as pool:
+        assert pool.schema == here.schema
+        assert (pool.name, pool.limit, pool.groups) == (here.name, here.limit, here.groups)
+        seen, other = here.reset(seed=2), pool.reset(seed=2)
+        random = np.random.default_rng(0)
+        memory = rc.Memory(pool.schema, capacity=1000, lanes=5)
+        for _ in range(60):
+            for key, value in seen.items():
+                np.testing.assert_array_equal(other[key], value)
+            action = {g.key("action"): random.integers(0, g.action_space.n, (5, len(g))) for g in here.groups}
+            one, two = here.step(action), pool.step(action)
+            assert one.row.keys() == two.row.keys()
+            for key, value in one.row.items():
+                np.testing.assert_array_equal(two.row[key], value)
+            memory.append(**two.row)
+            seen, other = one.seen, two.seen
+        assert memory.episodes.lane.max() == 4
+
+
+def test_a_killed_process_is_named_and_started_again() -> None:
+    with Pool([_old()] * 4, processes=2) as pool:
+        pool.reset()
+        pool.step(np.zeros((4, 2), int))
+        os.kill(pool._workers[1]._process.pid, signal.SIGKILL)
+        with pytest.raises(rc.errors.EnvError) as caught:
+            for _ in range(50):
+                pool.step(np.zeros((4, 2), int))
+        assert str(caught.value) == (
+            "the process of environments 2 to 3 must stay alive, got exit code -9. reset() starts it again."
+        )
+        with pytest.raises(
+            rc.errors.EnvError, match=r"^reset must be called after a process died or failed, got step$"
+        ):
+            pool.step(np.zeros((4, 2), int))
+        seen = pool.reset()
+        assert (seen["obs"][:, :, 1] == 0).all()
+        assert (pool.step(np.zeros((4, 2), int)).seen["obs"][:, :, 1] == 1).all()
+
+
+def test_a_process_that_leaves_by_itself() -> None:
+    with Pool([_old()] * 2) as pool:
+        pool.reset()
+        with pytest.raises(
+            rc.errors.EnvError, match=r"^the process of environment 1 must stay alive, got exit code 7\."
+        ):
+            pool.step(np.array([[0, 0], [4, 0]]))
+        pool.reset()
+        pool.step(np.zeros((2, 2), int))
+
+
+def test_an_error_inside_is_shown() -> None:
+    with Pool([_old()] * 2, processes=1) as pool:
+        pool.reset()
+        with pytest.raises(rc.errors.EnvError) as caught:
+            pool.step(np.array([[0, 0], [3, 0]]))
+        assert str(caught.value).startswith("the process of environments 0 to 1 must not raise, got Traceback")
+        assert "RuntimeError: action 3 breaks the world" in str(caught.value)
+        pool.reset()
+        pool.step(np.zeros((2, 2), int))
+
+
+def test_one_that_does_not_answer() -> None:
+    with Pool([_old()] * 2, patience=20) as pool:
+        pool._patience = 1.0
+        pool.reset()
+        start = time.monotonic()
+        with pytest.raises(
+            rc.errors.EnvError, match=r"^the process of environment 0 must answer within 1 seconds, got no"
+        ):
+            pool.step(np.array([[5, 0], [0, 0]]))
+        assert time.monotonic() - start < 10
+        pool._patience = 20
+        seen = pool.reset()
+        assert (seen["obs"][:, :, 1] == 0).all()
+
+
+def test_by_name_and_refusals() -> None:
+    with envs.make("gymnasium:CartPole-v1", num_envs=3, pool=2, render_mode="rgb_array") as pool:  # type: ignore[attr-defined]
+        pool.reset(seed=0)
+        assert pool.render(2).ndim == 3
+        with pytest.raises(rc.errors.OptionError, match=r"^index must be from 0 to 2, got 3$"):
+            pool.render(3)
+        with pytest.raises(rc.errors.OptionError, match=r"^action must have 3 environments first, got \[2, 1\]$"):
+            pool.step(np.zeros((2, 1), int))
+        pool.step(np.zeros((3, 1), int))  # nothing was changed
+    with pytest.raises(
+        rc.errors.OptionError, match=r"^processes must be from 1 to the number of environments, 2, got 3$"
+    ):
+        Pool([_old()] * 2, processes=3)
+    with pytest.raises(rc.errors.OptionError, match=r"^makers must be at least one, got none$"):
+        Pool([])
+    with pytest.raises(rc.errors.EnvError, match=r"No module named 'nowhere'"):
+        Pool([MakePettingZoo("nowhere", {})])

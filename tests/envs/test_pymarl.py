@@ -1,0 +1,160 @@
+"""Environments with PyMARL's methods as ours, and ours with PyMARL's methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pymarl_world import New, Old, Sown
+
+import recollect as rc
+from recollect import envs
+from recollect.envs.adapters import FromPymarl, Lockstep, ToPymarl
+
+
+@pytest.mark.parametrize("kind", [Old, New])
+@pytest.mark.parametrize("wins_at", [None, 3])
+@pytest.mark.parametrize("own", [False, True])
+def test_both_signatures(kind: type[Any], wins_at: int | None, own: bool) -> None:
+    env = Lockstep([FromPymarl(kind(wins_at=wins_at, own=own), shared_reward=not own) for _ in range(3)])
+    assert env.limit == 4
+    assert env.groups[0].avail
+    memory = rc.Memory(env.schema, capacity=300, lanes=3, seed=0, window=rc.Episodes(length=4))
+    seen = env.reset(seed=1)
+    length = wins_at or 4
+    for t in range(5 * length):
+        time = t % length
+        assert (seen["obs"][:, :, 1] == time).all()
+        assert (seen["state"][:, 1] == time).all()
+        np.testing.assert_array_equal(seen["avail_actions"][0, 0, :3], [(n + time) % 2 == 0 for n in range(3)])
+        step = env.step(np.full((3, 2), time % 2))
+        memory.append(**step.row)
+        last = time == length - 1
+        assert (step.terminated == (last and wins_at is not None)).all()
+        assert (step.truncated == (last and wins_at is None)).all()
+        np.testing.assert_array_equal(step.row["reward"], np.full((3, 2) if own else 3, time + 1))
+        if last:
+            assert (step.row["final_obs"][:, :, 1] == length).all()
+            assert (step.row["final_state"][:, 1] == length).all()
+            assert (step.info["battle_won"] == (wins_at is not None)).all()
+        seen = step.seen
+    batch = memory.sample(8)
+    np.testing.assert_array_equal(batch.obs[:, :, 0, 1][:, : length + 1], np.tile(np.arange(length + 1), (8, 1)))
+    env.close()
+
+
+def test_seeds_go_where_they_can() -> None:
+    seeds = envs.seeds(7, 2)
+    for kind, wanted in ((New, [seeds[0] + 1, seeds[1] + 1]), (Sown, [seeds[0] + 1, seeds[1] + 1]), (Old, [1, 1])):
+        env = Lockstep([FromPymarl(kind()) for _ in range(2)])
+        np.testing.assert_array_equal(env.reset(seed=7)["obs"][:, 0, 0], np.array(wanted, np.float32))
+
+
+def test_by_name() -> None:
+    env = envs.make("pymarl:pymarl_world:Old", num_envs=2, limit=9, own=True, shared_reward=False)
+    assert env.limit == 9
+    assert not env.shared_reward
+    for name, message in (
+        ("pymarl:pymarl_world", "environment must be given as module:Class, got 'pymarl_world'"),
+        ("pymarl:pymarl_world:Nope", "environment must name a class that can be imported, got 'pymarl_world:Nope'."),
+    ):
+        with pytest.raises(rc.errors.OptionError) as caught:
+            envs.make(name)
+        assert str(caught.value).startswith(message)
+
+
+def test_refusals() -> None:
+    with pytest.raises(
+        rc.errors.OptionError, match=r"^env must have PyMARL's methods, got no get_obs, get_state, get_av"
+    ):
+        FromPymarl(object())
+    env = FromPymarl(Old(own=True))
+    env.reset()
+    with pytest.raises(rc.errors.EnvError) as caught:
+        env.step({"action": np.zeros(2, int)})
+    assert str(caught.value) == "reward of Old must have shape [], got [2]. Pass shared_reward=False."
+    with pytest.raises(rc.errors.OptionError, match=r"^environment must be able to draw itself, got Old$"):
+        env.render()
+
+
+# ---- the other way round -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in envs.entries()])
+@pytest.mark.parametrize("steps", ["pymarl", "epymarl"])
+def test_there_and_back(name: str, steps: Any) -> None:
+    """Played through PyMARL's methods and back, every world gives what it gives directly."""
+    options = {} if name.startswith("marines") else {"state": True}
+    direct = envs.make(name, num_envs=2, **options)
+    again = Lockstep([FromPymarl(ToPymarl(envs.make(name, **options), steps=steps)) for _ in range(2)])
+    info = ToPymarl(envs.make(name, **options)).get_env_info()
+    assert again.groups[0].obs_space.shape == (info["obs_shape"],)
+    seen, other = direct.reset(seed=8), again.reset(seed=8)
+    random = np.random.default_rng(0)
+    ends = 0
+    for _ in range(62):
+        np.testing.assert_array_equal(seen["state"], other["state"])
+        first = 0
+        for group in direct.groups:
+            own = seen[group.key("obs")]
+            theirs = other["obs"][:, first : first + len(group)]
+            np.testing.assert_array_equal(theirs[..., : own.shape[2]], own)
+            assert not theirs[..., own.shape[2] :].any()
+            first += len(group)
+        action = (random.random(other["avail_actions"].shape) * other["avail_actions"]).argmax(axis=2)
+        parts = np.split(action, np.cumsum([len(group) for group in direct.groups])[:-1], axis=1)
+        one = direct.step({group.key("action"): part for group, part in zip(direct.groups, parts, strict=True)})
+        two = again.step(action)
+        rewards = [one.row[group.key("reward")] for group in direct.groups] if not direct.shared_reward else []
+        wanted = np.concatenate(rewards, axis=1).sum(axis=1) if rewards else one.row["reward"]
+        np.testing.assert_allclose(two.row["reward"], wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(one.terminated, two.terminated)
+        np.testing.assert_array_equal(one.truncated, two.truncated)
+        if one.ended.any():
+            ends += 1
+            np.testing.assert_array_equal(one.row["final_state"], two.row["final_state"])
+            if not one.ended.all():  # begun anew by itself one plays on, the other's next episode is another one
+                break
+            seen, other = direct.reset(seed=ends), again.reset(seed=ends)
+        else:
+            seen, other = one.seen, two.seen
+    assert ends > 0
+
+
+def test_padding_and_mean_reward() -> None:
+    env = ToPymarl(envs.make("simple_speaker_listener"), reward="mean")
+    env.reset(seed=0)
+    assert env.get_env_info() == {
+        "state_shape": 22,
+        "obs_shape": 11,
+        "n_actions": 5,
+        "n_agents": 2,
+        "episode_limit": 25,
+    }
+    assert env.get_avail_actions() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
+    assert not env.get_obs()[0][3:].any()
+    assert env.get_state().shape == (22,)
+    reward, ended, _ = env.step([2, 1])
+    assert reward < 0
+    assert not ended
+    with pytest.raises(rc.errors.OptionError, match=r"^speaker/action must be from 0 to 2, got 4$"):
+        env.step([4, 1])
+    with pytest.raises(rc.errors.OptionError, match=r"^actions must be 2, got 3$"):
+        env.step([0, 1, 1])
+    for _ in range(24):
+        _, ended, info = env.step([0, 0])
+    assert ended
+    assert info["episode_limit"]
+
+
+def test_to_pymarl_refuses() -> None:
+    for options, message in (
+        ({"num_envs": 2}, "env must be made with num_envs=1, got 2"),
+        ({"continuous_actions": True}, "env must have discrete actions, got Box(0.0, 1.0, (5,), float32)"),
+    ):
+        with pytest.raises(rc.errors.OptionError) as caught:
+            ToPymarl(envs.make("simple_spread", **options))
+        assert str(caught.value) == message
+    with pytest.raises(rc.errors.OptionError, match=r"^steps must be 'pymarl' or 'epymarl', got 'x'$"):
+        ToPymarl(envs.make("simple"), steps="x")  # type: ignore[arg-type]
