@@ -31,8 +31,8 @@ $(DEPS): pyproject.toml constraints.txt
 	@echo "--- setting up $(VENV) (once, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
-	@$(PIP) $(BUILD) torch gymnasium matplotlib rich h5py zstandard \
-		hypothesis import-linter minari mypy pre-commit pytest ruff safetensors scipy
+	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro pillow imageio-ffmpeg h5py zstandard \
+		hypothesis import-linter minari mpe2 mypy pettingzoo pre-commit pytest ruff safetensors scipy
 	@touch $@
 
 $(READY): $(DEPS) $(CORE)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpe2_side import copy_state, peers
 
+from mpe2_side import copy_state, peers
 from recollect.envs import particle
 from recollect.envs.particle.bodies import Scenario
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -26,9 +26,9 @@ class Tide(ParallelEnv):  # type: ignore[type-arg, misc]
     A fish whose time is over is terminated. The episode is cut off at the limit, or ends when the last bird dies.
     """
 
-    metadata = {"name": "tide"}
-    spans = {"fish_0": (0, 3), "fish_1": (2, 9), "fish_2": (0, 9)}
-    possible_agents = ["fish_0", "fish_1", "fish_2", "bird_0"]
+    metadata: ClassVar[dict[str, Any]] = {"name": "tide"}
+    spans: ClassVar[dict[str, tuple[int, int]]] = {"fish_0": (0, 3), "fish_1": (2, 9), "fish_2": (0, 9)}
+    possible_agents: ClassVar[list[str]] = ["fish_0", "fish_1", "fish_2", "bird_0"]
 
     def __init__(
         self, *, limit: int = 6, bird_dies: int | None = None, masks: str = "obs", has_state: bool = True
@@ -192,7 +192,7 @@ def test_names_that_lead_nowhere() -> None:
         assert str(caught.value).startswith(message)
 
 
-# ---- the other way round -----------------------------------------------------------------------------------------------
+# ---- the other way round -------------------------------------------------------------------------------------------
 
 WORLDS = [*(entry.name for entry in envs.entries())]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pymarl_world import New, Old, Sown
 
 import recollect as rc
+from pymarl_world import New, Old, Sown
 from recollect import envs
 from recollect.envs.adapters import FromPymarl, Lockstep, ToPymarl
 
@@ -78,7 +78,7 @@ def test_refusals() -> None:
         env.render()
 
 
-# ---- the other way round -----------------------------------------------------------------------------------------------
+# ---- the other way round -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in envs.entries()])

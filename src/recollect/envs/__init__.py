@@ -9,6 +9,6 @@ memory.append(**step.row)
 
 from recollect.envs.dice import seeds
 from recollect.envs.interface import AgentGroup, Env, Step
-from recollect.envs.registry import Entry, entries, make, register
+from recollect.envs.registry import Entry, entries, find, make, register
 
-__all__ = ["AgentGroup", "Entry", "Env", "Step", "entries", "make", "register", "seeds"]
+__all__ = ["AgentGroup", "Entry", "Env", "Step", "entries", "find", "make", "register", "seeds"]

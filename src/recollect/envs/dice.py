@@ -68,10 +68,10 @@ class Dice:
 
     def uniform(self, rows: Array | slice, count: int) -> Array:
         """Numbers from 0 to below 1, ``[count, len(rows)]``."""
-        place = self._place[rows]
         steps = np.arange(1, count + 1, dtype=np.uint64)[:, None] * _GOLDEN
-        self._place[rows] = place + steps[-1]
-        return (_mix(place + steps) >> _S11) * _TO_UNIT
+        places = self._place[rows] + steps
+        self._place[rows] = places[-1]
+        return (_mix(places) >> _S11) * _TO_UNIT
 
     def integers(self, rows: Array | slice, count: int, bound: int) -> Array:
         """Whole numbers from 0 to below ``bound``, ``[count, len(rows)]``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -14,9 +14,8 @@ from recollect.envs.interface import Env
 from recollect.envs.marines import Marines
 from recollect.errors import OptionError
 
-__all__ = ["Entry", "entries", "make", "register"]
+__all__ = ["Entry", "entries", "find", "make", "register"]
 
-_SIZES = ("3v3", "4v4", "5v5", "5v6", "8v8", "8v9")
 _MARINES = re.compile(r"marines_(\d+)v(\d+)|MarineMicro_MvsM_(\d+)")
 
 
@@ -53,9 +52,9 @@ def register(name: str, make: Callable[..., Env], line: str = "") -> None:
     _ENTRIES[name] = Entry(name, line, make, _options(make))
 
 
-def entries() -> Iterator[Entry]:
+def entries() -> tuple[Entry, ...]:
     """All environments that have a name, in the order they were registered."""
-    return iter(tuple(_ENTRIES.values()))
+    return tuple(_ENTRIES.values())
 
 
 def make(name: str, num_envs: int = 1, **options: Any) -> Env:
@@ -75,25 +74,26 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
     kind, colon, rest = name.partition(":")
     if colon:
         return _adapted(kind, rest, num_envs, options)
+    entry = find(name)
+    for option in options:
+        if option not in entry.options and entry.options != ("**",):
+            near = difflib.get_close_matches(option, entry.options, 1, 0.5)
+            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"option of {name}", f"be one of {', '.join(entry.options)}", repr(option), remedy)
+    return entry.make(num_envs=num_envs, **options)
+
+
+def find(name: str) -> Entry:
+    """What is known by a name without a prefix."""
     match = _MARINES.fullmatch(name)
     if match is not None:
         allies, enemies, both = match.groups()
-        options |= {"allies": int(allies or both), "enemies": int(enemies or both)}
-        entry = _ENTRIES["marines_4v4"]
-        known: tuple[str, ...] = (*entry.options, "allies", "enemies")
-    elif name in _ENTRIES:
-        entry = _ENTRIES[name]
-        known = entry.options
-    else:
-        near = difflib.get_close_matches(name, [*_ENTRIES, "MarineMicro_MvsM_4"], 1, 0.5)
-        remedy = f"Did you mean {near[0]!r}?" if near else "`recollect envs` lists them."
-        raise OptionError("environment", "be one that there is", repr(name), remedy)
-    for option in options:
-        if option not in known and known != ("**",):
-            near = difflib.get_close_matches(option, known, 1, 0.5)
-            remedy = f"Did you mean {near[0]!r}?" if near else ""
-            raise OptionError(f"option of {name}", f"be one of {', '.join(known)}", repr(option), remedy)
-    return entry.make(num_envs=num_envs, **options)
+        return _marines(int(allies or both), int(enemies or both))
+    if name in _ENTRIES:
+        return _ENTRIES[name]
+    near = difflib.get_close_matches(name, [*_ENTRIES, "MarineMicro_MvsM_4"], 1, 0.5)
+    remedy = f"Did you mean {near[0]!r}?" if near else "`recollect envs` lists them."
+    raise OptionError("environment", "be one that there is", repr(name), remedy)
 
 
 def _options(make: Callable[..., Env]) -> tuple[str, ...]:
@@ -134,21 +134,19 @@ def _particle(name: str) -> Callable[..., Env]:
     return build
 
 
-def _marines(size: str) -> Callable[..., Env]:
-    allies, enemies = map(int, size.split("v"))
-
-    def build(num_envs: int = 1, allies: int = allies, enemies: int = enemies, **options: Any) -> Env:
+def _marines(allies: int, enemies: int) -> Entry:
+    def build(num_envs: int = 1, **options: Any) -> Env:
         return Marines(allies, enemies, num_envs, **options)
 
     own = inspect.signature(Marines).parameters.values()
     build.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.name not in ("allies", "enemies")]
     )
-    return build
+    line = f"{allies} marines learn to beat {enemies} that know how to fight."
+    return Entry(f"marines_{allies}v{enemies}", line, build, _options(build))
 
 
 for _name, _scenario in particle.SCENARIOS.items():
     register(_name, _particle(_name), (inspect.getdoc(_scenario) or "").partition("\n")[0])
-for _size in _SIZES:
-    _ours, _theirs = _size.split("v")
-    register(f"marines_{_size}", _marines(_size), f"{_ours} marines learn to beat {_theirs} that know how to fight.")
+for _sizes in ((3, 3), (4, 4), (5, 5), (5, 6), (8, 8), (8, 9)):
+    _ENTRIES[_marines(*_sizes).name] = _marines(*_sizes)

@@ -23,7 +23,7 @@ class FromPettingZoo:
 
     Agents with equal spaces form a group. Agents that are not there are False in ``agent_mask`` and see zeros; one that
     comes to its end while others go on is gone from then on, with what it saw last after its last step. Action masks
-    are taken from ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
+    come from ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
     """
 
     def __init__(self, env: Any) -> None:

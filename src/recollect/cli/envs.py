@@ -1,0 +1,94 @@
+"""``recollect envs``: what environments there are."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import tyro
+from gymnasium import Space, spaces
+from rich.console import Console
+from rich.table import Table
+
+from recollect.envs import AgentGroup, Env, entries, find, make
+
+__all__ = ["envs"]
+
+_MORE = """\
+Skirmishes of any size: marines_5v8. MarineMicro_MvsM_4 is marines_4v4.
+Others' environments: gymnasium:CartPole-v1, pettingzoo:sisl/pursuit-v5,
+pettingzoo:mpe2.simple_spread_v3, pymarl:package.module:Class.
+`recollect envs NAME` shows one with its options."""
+
+
+def envs(name: tyro.conf.Positional[str] = "") -> None:
+    """List the environments, with agents, spaces and a line each.
+
+    Args:
+        name: Show this one only, with its options.
+    """
+    console = Console()
+    if name:
+        _show(console, name)
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for entry in entries():
+        env = entry.make(num_envs=1)
+        groups = "\n".join(_group(group) for group in env.groups)
+        table.add_row(entry.name, f"{entry.line}\n[dim]{groups}[/dim]")
+        env.close()
+    console.print(table)
+    console.print()
+    console.print(_MORE, highlight=False)
+
+
+def _show(console: Console, name: str) -> None:
+    env = make(name)
+    entry = None if ":" in name else find(name)
+    console.print(f"[bold]{name}[/bold]  {entry.line if entry is not None else ''}".rstrip(), highlight=False)
+    for line in describe(env):
+        console.print(f"  {line}", highlight=False)
+    if entry is not None:
+        console.print("  options:", highlight=False)
+        for parameter in inspect.signature(entry.make).parameters.values():
+            if parameter.name != "num_envs":
+                console.print(f"    {parameter.name} = {parameter.default!r}", highlight=False)
+    env.close()
+
+
+def describe(env: Env) -> list[str]:
+    """An environment in a few lines."""
+    lines = []
+    for group in env.groups:
+        lines.append(_group(group))
+    if env.state_space is not None:
+        lines.append(f"state: {_space(env.state_space)}")
+    lines.append("one reward for all" if env.shared_reward else "a reward for each agent")
+    if env.limit is not None:
+        lines.append(f"at most {env.limit} steps")
+    return lines
+
+
+def _group(group: AgentGroup) -> str:
+    masks = [text for flag, text in ((group.avail, "action masks"), (group.mask, "agents come and go")) if flag]
+    more = f" ({', '.join(masks)})" if masks else ""
+    title = f"{len(group)} {group.name or 'agent'}{'s' if len(group) > 1 and not group.name else ''}"
+    return f"{title}: see {_space(group.obs_space)}, do {_space(group.action_space)}{more}"
+
+
+def _space(space: Space[Any]) -> str:
+    """A space in a word or two."""
+    if isinstance(space, spaces.Discrete):
+        return f"one of {space.n}"
+    if isinstance(space, spaces.MultiDiscrete):
+        return "one each of " + ", ".join(map(str, space.nvec.ravel()))
+    if isinstance(space, spaces.Box):
+        kind = "bytes" if space.dtype == "uint8" else "numbers"
+        return f"{' x '.join(map(str, space.shape)) or 'one'} {kind}"
+    if isinstance(space, spaces.Dict):
+        return ", ".join(f"{key}: {_space(inner)}" for key, inner in space.spaces.items())
+    if isinstance(space, spaces.Tuple):
+        return ", ".join(_space(inner) for inner in space.spaces)
+    return str(space)

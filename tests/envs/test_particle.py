@@ -1,0 +1,294 @@
+"""Particle worlds by themselves: properties that hold for every scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recollect as rc
+from recollect import envs
+from recollect.envs import particle
+
+NAMES = list(particle.SCENARIOS)
+
+
+def act(env: Any, seeds: list[int], t: int) -> dict[str, np.ndarray]:
+    """Actions that depend on an environment's own number and the time alone."""
+    action = {}
+    for group in env.groups:
+        each = []
+        for seed in seeds:
+            random = np.random.default_rng([seed, t, len(group.key("action"))])
+            space = group.action_space
+            if hasattr(space, "n"):
+                each.append(random.integers(0, space.n, len(group)))
+            else:
+                each.append(random.random((len(group), *space.shape), np.float32))
+        action[group.key("action")] = np.stack(each)
+    return action
+
+
+def play(env: Any, seeds: list[int], steps: int, **reset: Any) -> list[dict[str, np.ndarray]]:
+    env.reset(**reset)
+    rows = []
+    for t in range(steps):
+        step = env.step(act(env, seeds, t))
+        rows.append({**step.row, **{f"seen {key}": value for key, value in step.seen.items()}})
+    return rows
+
+
+def same(one: dict[str, Any], two: dict[str, Any]) -> None:
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, two[key], err_msg=key)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_environment_plays_the_same_whatever_is_beside_it(name: str, continuous: bool) -> None:
+    options = {"continuous_actions": continuous, "state": True, "max_cycles": 7}
+    many = play(envs.make(name, num_envs=9, **options), list(range(9)), 20, seed=5)
+    few = play(envs.make(name, num_envs=4, **options), list(range(4)), 20, seed=5)
+    alone = play(envs.make(name, num_envs=1, **options), [3], 20, seed=envs.seeds(5, 4)[3:])
+    order = np.array([7, 0, 3, 3, 8])
+    each = np.array(envs.seeds(5, 9))[order].tolist()
+    mixed = play(envs.make(name, num_envs=5, **options), order.tolist(), 20, seed=each)
+    again = play(envs.make(name, num_envs=9, **options), list(range(9)), 20, seed=5)
+    for t in range(20):
+        same(many[t], again[t])
+        same({key: value[:4] for key, value in many[t].items()}, few[t])
+        same({key: value[3:4] for key, value in many[t].items()}, alone[t])
+        same({key: value[order] for key, value in many[t].items()}, mixed[t])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_seeds_differ_and_episodes_do_not_repeat(name: str) -> None:
+    env = envs.make(name, num_envs=3)
+    world: Any = env
+    starts = []
+    for seed in (0, 1):
+        env.reset(seed=seed)
+        starts.append(world.pos.copy())
+    env.reset()  # goes on with the streams of the last seed
+    starts.append(world.pos.copy())
+    flat = np.concatenate(starts, axis=2)
+    assert len(np.unique(flat[0, 0])) == 9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_played_does_not_change_the_next_episode(name: str) -> None:
+    first, second = envs.make(name, num_envs=2, max_cycles=5), envs.make(name, num_envs=2, max_cycles=5)
+    first.reset(seed=1), second.reset(seed=1)
+    for t in range(5):
+        one, two = first.step(act(first, [0, 1], t)), second.step(act(second, [2, 3], t))
+    same(one.seen, two.seen)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_snapshot_goes_on_bit_for_bit(name: str, continuous: bool) -> None:
+    env: Any = envs.make(name, num_envs=3, continuous_actions=continuous, max_cycles=9)
+    play(env, [0, 1, 2], 13, seed=2)
+    kept = env.snapshot()
+    later = [env.step(act(env, [0, 1, 2], t)) for t in range(20)]
+    other: Any = envs.make(name, num_envs=3, continuous_actions=continuous, max_cycles=9)
+    seen = other.restore(kept)
+    for t, step in enumerate(later):
+        again = other.step(act(other, [0, 1, 2], t))
+        same(step.row, again.row)
+        same(step.seen, again.seen)
+        if t == 0:
+            same({key: again.row[key] for key in seen}, seen)
+    with pytest.raises(rc.errors.OptionError, match=r"^state\['vel'\] must have shape .*, got nothing$"):
+        other.restore({key: value for key, value in kept.items() if key != "vel"})
+    same(other.step(act(other, [0, 1, 2], 20)).row, env.step(act(env, [0, 1, 2], 20)).row)  # nothing was changed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_given_out_is_not_written_to_again(name: str) -> None:
+    env = envs.make(name, num_envs=2, max_cycles=3, state=True)
+    env.reset(seed=0)
+    held: list[tuple[Any, Any]] = []
+    for t in range(8):
+        action = act(env, [0, 1], t)
+        step = env.step(action)
+        for value in (*step.seen.values(), *step.row.values()):
+            held.append((value, value.copy()))
+    for value, copy in held:
+        np.testing.assert_array_equal(value, copy)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_memory_takes_it(name: str) -> None:
+    env = envs.make(name, num_envs=4, max_cycles=6, state=True)
+    memory = rc.Memory(env.schema, capacity=400, lanes=4, seed=0)
+    env.reset(seed=0)
+    rows = [env.step(act(env, [0, 1, 2, 3], t)).row for t in range(30)]
+    for row in rows:
+        memory.append(**row)
+    assert memory.episodes.truncated.sum() == 20
+    batch = memory.sample(300)
+    key = env.groups[0].name
+    part = batch[key] if key else batch
+    for lane, serial, obs, after in zip(batch.lanes, batch.serials, part.obs, part.next_obs, strict=True):
+        t = int(serial) - int(serial) // 7  # a closing row after every six
+        np.testing.assert_array_equal(rows[t][env.groups[0].key("obs")][lane], obs)
+        last = t % 6 == 5
+        wanted = rows[t][env.groups[0].key("final_obs")] if last else rows[t + 1][env.groups[0].key("obs")]
+        np.testing.assert_array_equal(wanted[lane], after)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(NAMES), st.integers(0, 2**31), st.booleans())
+def test_bounds(name: str, seed: int, continuous: bool) -> None:
+    """Without contact no body gets faster than its push and the drag allow; with it energy stays bounded."""
+    env: Any = envs.make(name, num_envs=8, continuous_actions=continuous, max_cycles=40)
+    env.reset(seed=seed)
+    agents = env.scenario.agents
+    drag, dt = 0.25, 0.1
+    for t in range(60):
+        step = env.step(act(env, list(range(8)), t))
+        for value in (*step.seen.values(), *step.row.values()):
+            assert np.isfinite(value).all()
+        speed = np.sqrt(np.square(env.vel).sum(axis=1))
+        for i, agent in enumerate(agents):
+            if agent.max_speed is not None:
+                assert (speed[i] <= agent.max_speed * (1 + 1e-9)).all()
+            elif not agent.collides:
+                assert (speed[i] <= np.sqrt(2) * agent.accel * dt / drag + 1e-9).all()
+            else:  # two bodies of radius r push with at most 100 * 2r while they overlap
+                most = sum(100 * (agent.size + other.size) for other in (*agents, *env.scenario.landmarks))
+                assert (speed[i] <= (np.sqrt(2) * agent.accel + most) * dt / drag).all()
+        if name == "simple_crypto":
+            assert (np.abs(step.row["eve/reward"]) <= 4).all()
+        if name in ("simple", "simple_spread", "simple_speaker_listener", "simple_reference"):
+            assert all((value <= 0).all() for key, value in step.row.items() if key.endswith("reward"))
+
+
+def test_success_at_one_place_begins_anew_there_only() -> None:
+    env: Any = envs.make("simple_spread", num_envs=3, N=1, terminate_on_success=True)
+    env.reset(seed=0)
+    env.pos[1, :, 1] = env.pos[0, :, 1]  # the landmark under the agent
+    env.look()
+    before = env.pos.copy()
+    step = env.step(np.zeros((3, 1), int))
+    np.testing.assert_array_equal(step.terminated, [False, True, False])
+    assert not step.truncated.any()
+    np.testing.assert_array_equal(env.time, [1, 0, 1])
+    np.testing.assert_array_equal(step.info["covered"], [0, 1, 0])
+    assert (env.pos[1, :, 1] != before[1, :, 1]).all()
+    np.testing.assert_array_equal(env.pos[:, :, [0, 2]], before[:, :, [0, 2]])
+    np.testing.assert_array_equal(step.row["final_obs"][[0, 2]], step.seen["obs"][[0, 2]])
+    assert (step.row["final_obs"][1] != step.seen["obs"][1]).any()
+
+
+def test_bodies_in_one_place_part_without_breaking_numbers() -> None:
+    env: Any = envs.make("simple_spread", num_envs=1)
+    env.reset(seed=0)
+    env.pos[:] = 0
+    env.look()
+    for _ in range(5):
+        assert np.isfinite(env.step(np.array([[1, 2, 3]])).seen["obs"]).all()
+
+
+def test_reports() -> None:
+    env: Any = envs.make("simple_adversary", num_envs=2, max_cycles=1)
+    env.reset(seed=0)
+    env.pos[:] = 0
+    env.pos[0, :, 0] = 1.0
+    env.look()
+    step = env.step({"adversary/action": np.zeros((2, 1), int), "agent/action": np.zeros((2, 2), int)})
+    np.testing.assert_array_equal(step.info["agent_on_goal"], [True, True])
+    np.testing.assert_array_equal(step.info["adversary_on_goal"], [False, True])
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "message"),
+    [
+        ("simple_spread", np.zeros((2, 2), int), "action must have shape [2, 3], got [2, 2]"),
+        ("simple_spread", np.zeros((2, 3)), "action must be whole numbers, got float64"),
+        ("simple_spread", np.full((2, 3), 5), "action must be from 0 to 4, got 5"),
+        ("simple_spread", np.full((2, 3), -1, np.int8), "action must be from 0 to 4, got -1"),
+        ("simple_spread", {"actions": 1}, "action must have action, got actions"),
+        (
+            "simple_tag",
+            np.zeros((2, 4), int),
+            "action must be a mapping with adversary/action, agent/action, got ndarray",
+        ),
+        ("simple_tag", {"agent/action": 0}, "action must have adversary/action, agent/action, got agent/action"),
+    ],
+)
+def test_actions_that_cannot_be(name: str, action: Any, message: str) -> None:
+    env: Any = envs.make(name, num_envs=2)
+    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
+        env.step(action)
+    env.reset(seed=0)
+    before = env.snapshot()
+    with pytest.raises(rc.errors.OptionError) as caught:
+        env.step(action)
+    assert str(caught.value) == message
+    same(env.snapshot(), before)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (np.zeros((2, 3)), "action must have shape [2, 3, 5], got [2, 3]"),
+        (np.full((2, 3, 5), np.nan), "action must be finite, got nan"),
+        (np.zeros((2, 3, 5), bool), "action must be numbers, got bool"),
+    ],
+)
+def test_numbers_that_cannot_be(action: Any, message: str) -> None:
+    env = envs.make("simple_spread", num_envs=2, continuous_actions=True)
+    env.reset(seed=0)
+    with pytest.raises(rc.errors.OptionError) as caught:
+        env.step(action)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("simple_spread", {"N": 0}, "N must be a whole number of at least 1, got 0"),
+        ("simple_spread", {"local_ratio": 1.5}, "local_ratio must be from 0 to 1, got 1.5"),
+        (
+            "simple_spread",
+            {"num_agent_neighbors": 0},
+            "num_agent_neighbors must be a whole number of at least 1 or None, got 0",
+        ),
+        ("simple_tag", {"prey_speed": 0}, "prey_speed must be above 0 and at most 10, got 0"),
+        ("simple_tag", {"num_obstacles": -1}, "num_obstacles must be a whole number of at least 0, got -1"),
+        ("simple", {"num_envs": 0}, "num_envs must be a whole number of at least 1, got 0"),
+        ("simple", {"max_cycles": 2.5}, "max_cycles must be a whole number of at least 1, got 2.5"),
+    ],
+)
+def test_options_that_cannot_be(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(rc.errors.OptionError) as caught:
+        envs.make(name, **options)
+    assert str(caught.value) == message
+
+
+def test_a_scenario_of_ones_own() -> None:
+    """What the docs show: a page is enough, and the interface does the rest."""
+
+    def see(world: particle.World, me: int) -> list[np.ndarray]:
+        return [world.vel[me], *world.to_agents(me)]
+
+    scenario = particle.Scenario(
+        name="meet",
+        agents=tuple(particle.Agent(f"walker_{i}") for i in range(2)),
+        landmarks=(),
+        see=see,
+        reward=lambda world: -world.distance[:, ::-1][:, :2].max(axis=1),
+        begin=lambda world, rows, dice: world.pos.__setitem__((slice(None), slice(None), rows), 0.5),
+    )
+    env = particle.World(scenario, 4, state=True)
+    seen = env.reset(seed=0)
+    assert seen["obs"].shape == (4, 2, 4)
+    assert (env.pos == 0.5).all()
+    assert (env.step(np.ones((4, 2), int)).row["reward"] <= 0).all()
+    assert env.render().shape == (360, 360, 3)
