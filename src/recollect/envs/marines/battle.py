@@ -28,7 +28,7 @@ ATTACK_REACH = 6.0
 TICKS, LOOPS = 4, 2  # a step of an agent is eight loops of the game, sixteen a second; two at a time are worked out
 SPEED = 2.25 / 16 * LOOPS  # a tick
 RELOAD, RELOAD_FROM, RELOAD_TO = 13.8, -1.0, 2.0  # loops between shots, and how far that varies
-_START_NOISE = 1.0
+_SPACING, _SHIFT, _NOISE = 1.4, 1.0, 0.3  # a start: units apart, a side moved as one, each unit by itself
 _LOWEST = np.array([0.0, SOUTH])[:, None, None]
 _HIGHEST = np.array([FIELD, NORTH])[:, None, None] - 1e-6
 
@@ -65,8 +65,11 @@ class Battle:
 
     def begin(self, rows: Array, dice: Dice) -> None:
         """Line up for new battles."""
-        noise = (2 * dice.uniform(rows, 2 * self.units).reshape(2, self.units, -1) - 1) * _START_NOISE
-        self.pos[:, :, rows] = self._start[:, :, None] + noise
+        drawn = 2 * dice.uniform(rows, 2 * (self.units + 2)).reshape(2, self.units + 2, -1) - 1
+        places = self._start[:, :, None] + drawn[:, 2:] * _NOISE
+        places[:, : self.allies] += drawn[:, :1] * _SHIFT
+        places[:, self.allies :] += drawn[:, 1:2] * _SHIFT
+        self.pos[:, :, rows] = places
         self.hit_points[:, rows] = HIT_POINTS
         self.cooldown[:, rows] = 0
         self.prey[:, rows] = -1
@@ -183,12 +186,13 @@ def _length(offset: Array) -> Array:
 
 
 def _formation(allies: int, enemies: int) -> Array:
-    """Where units start, before noise, ``[2, units]``: columns of up to five, facing each other."""
+    """Where units start, before noise, ``[2, units]``: each side in columns around its place, none too close."""
     places: list[tuple[float, float]] = []
-    for count, (x, y), back in ((allies, ALLY_START, -1), (enemies, ENEMY_START, 1)):
-        column = min(count, 5)
+    for count, (x, y) in ((allies, ALLY_START), (enemies, ENEMY_START)):
+        column = min(count, 5 if count <= 10 else 8)
+        ranks = -(-count // column)
         for unit in range(count):
             rank, file = divmod(unit, column)
             height = min(column, count - rank * column)
-            places.append((x + back * rank, y + file - (height - 1) / 2))
+            places.append((x + _SPACING * (rank - (ranks - 1) / 2), y + _SPACING * (file - (height - 1) / 2)))
     return np.array(places).T
