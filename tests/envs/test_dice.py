@@ -80,6 +80,7 @@ def test_without_a_seed_nothing_repeats() -> None:
         (-1, "seed must be a whole number from 0 to 2**63 - 1, or None, got -1"),
         (2**63, "seed must be a whole number from 0 to 2**63 - 1, or None, got 9223372036854775808"),
         (True, "seed must be a whole number from 0 to 2**63 - 1, or None, got True"),
+        (1.5, "seed must be a whole number, a list with one an environment, or None, got 1.5"),
         ([1], "seed must have one entry for each of 2 environments, got 1"),
         ([1, -1], "seed must hold whole numbers from 0 to 2**63 - 1, got -1"),
         ([1, 0.5], "seed must hold whole numbers from 0 to 2**63 - 1, got 0.5"),

@@ -166,7 +166,7 @@ def test_refusals() -> None:
     with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
         env.step(np.ones((2, 1), int))
     env.reset()
-    with pytest.raises(rc.errors.OptionError, match=r"^action must have shape \[2, 1, ...\], got \[2\]$"):
+    with pytest.raises(rc.errors.OptionError, match=r"^action must have shape \[2, 1\], got \[2\]$"):
         env.step(np.ones(2, int))
     envs.metadata = {}
     with pytest.raises(rc.errors.OptionError) as caught:
@@ -179,3 +179,144 @@ def test_refusals() -> None:
         Lockstep([FromGymnasium(Counter()), FromGymnasium(Counter(nested=True))])
     with pytest.raises(rc.errors.OptionError, match=r"^environments must be at least one, got none$"):
         Lockstep([])
+
+
+class OneArray(Counter):
+    """Shows everything in the same array, written to again."""
+
+    buffer = np.zeros(2, np.float32)
+
+    def __init__(self, length: int = 3) -> None:
+        super().__init__(length)
+        self.buffer = np.zeros(2, np.float32)
+
+    def _see(self) -> Any:
+        self.buffer[:] = self.episode, self.time
+        return self.buffer
+
+
+def test_environments_that_show_the_same_array_again() -> None:
+    env = Lockstep([FromGymnasium(OneArray(n)) for n in (2, 3)])
+    memory = rc.Memory(env.schema, capacity=400, lanes=2, seed=0)
+    env.reset()
+    for _ in range(40):
+        memory.append(**env.step(np.ones((2, 1), int)).row)
+    _check(memory.sample(300))
+
+
+def test_those_made_as_a_whole_take_one_seed() -> None:
+    env = FromGymnasiumVector(gymnasium.make_vec("CartPole-v1", num_envs=3))
+    first = env.reset(seed=0)["obs"]
+    np.testing.assert_array_equal(env.reset(seed=0)["obs"], first)
+    assert (env.reset(seed=1)["obs"] != first).any()
+    with pytest.raises(rc.errors.OptionError) as caught:
+        env.reset(seed=[1, 2, 3])
+    assert str(caught.value) == (
+        "seed must be one number for CartPole-v1, which takes one for all its environments, got a list"
+    )
+
+
+def test_infos_are_about_the_episode_that_ended() -> None:
+    for mode in AutoresetMode:
+        env = FromGymnasiumVector(SyncVectorEnv([lambda: Counter(2), lambda: Counter(3)], autoreset_mode=mode))
+        env.reset()
+        env.step(np.ones((2, 1), int))
+        step = env.step(np.ones((2, 1), int))
+        np.testing.assert_array_equal(step.info["clock"], [2, 2])
+        assert set(step.info) == {"clock"}
+
+
+def test_infos_that_are_no_numbers_are_passed_over() -> None:
+    class Chatty(Counter):
+        def step(self, action: Any) -> Any:
+            *rest, _ = super().step(action)
+            return (*rest, {"path": [[1, 2], [3]], "word": "x", "n": np.float64(2), "none": None, "a": np.array(3)})
+
+    env = Lockstep([FromGymnasium(Chatty()), FromGymnasium(Counter())])
+    env.reset()
+    info = env.step(np.ones((2, 1), int)).info
+    np.testing.assert_array_equal(info["n"], [2, np.nan])
+    np.testing.assert_array_equal(info["a"], [3, np.nan])
+    assert "path" not in info
+    assert "word" not in info
+
+
+def test_after_an_error_none_goes_on_before_a_reset() -> None:
+    class Fragile(Counter):
+        def step(self, action: Any) -> Any:
+            if action == 3:
+                raise RuntimeError("broken")
+            return super().step(action)
+
+    env = Lockstep([FromGymnasium(Counter()), FromGymnasium(Fragile())])
+    env.reset()
+    with pytest.raises(RuntimeError, match="broken"):
+        env.step(np.array([[1], [3]]))
+    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
+        env.step(np.ones((2, 1), int))
+    env.reset()
+    env.step(np.ones((2, 1), int))
+
+
+@pytest.mark.parametrize(
+    ("nested", "action", "message"),
+    [
+        (False, np.ones((2, 1)), "action must be whole numbers, got float64"),
+        (False, np.zeros((2, 1), int), "action must be from 1 to 3, got 0"),
+        (False, np.full((2, 2), 2), "action must have shape [2, 1], got [2, 2]"),
+        (False, {"action": np.ones((2, 1), int), "b": 1}, "action must have action, got also b"),
+        (True, {"action/0": np.ones((2, 1), int)}, "action must have action/1, got action/0"),
+        (
+            True,
+            {"action/0": np.ones((2, 1), int), "action/1": np.full((2, 1, 2), np.nan)},
+            "action/1 must be finite, got nan",
+        ),
+    ],
+)
+def test_actions_are_looked_at_before_anything_steps(nested: bool, action: Any, message: str) -> None:
+    for env in (
+        Lockstep([FromGymnasium(Counter(nested=nested)) for _ in range(2)]),
+        FromGymnasiumVector(SyncVectorEnv([lambda: Counter(nested=nested)] * 2)),
+    ):
+        env.reset()
+        with pytest.raises(rc.errors.OptionError) as caught:
+            env.step(action)
+        assert str(caught.value) == message
+        good: Any = np.ones((2, 1), int)
+        if nested:
+            good = {"action/0": good, "action/1": np.zeros((2, 1, 2), np.float32)}
+        key = "obs/at" if nested else "obs"
+        assert (env.step(good).seen[key][:, 0, 1] == 1).all()  # nobody had moved
+
+
+def test_rows_are_ones_own() -> None:
+    action = np.ones((2, 1), int)
+    for env in (Lockstep([FromGymnasium(Counter())] * 2), FromGymnasiumVector(SyncVectorEnv([Counter] * 2))):
+        seen = env.reset()
+        seen["more"] = 1  # type: ignore[assignment]
+        step = env.step(action)
+        action[:] = 3
+        assert (step.row["action"] == 1).all()
+        assert "more" not in step.row
+        action[:] = 1
+
+
+def test_final_observations_as_a_dict_of_arrays() -> None:
+    class Whole(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            *rest, info = super().step(actions)
+            if "final_obs" in info:
+                last = [one if one is not None else self.single_observation_space.sample() for one in info["final_obs"]]
+                info["final_obs"] = {
+                    "at": np.stack([one["at"] for one in last]),
+                    "pair": tuple(np.stack([one["pair"][i] for one in last]) for i in range(2)),
+                }
+            return (*rest, info)
+
+    env = FromGymnasiumVector(Whole([lambda: Counter(2, nested=True)] * 2, autoreset_mode=AutoresetMode.SAME_STEP))
+    env.reset()
+    action = {"action/0": np.ones((2, 1), int), "action/1": np.zeros((2, 1, 2), np.float32)}
+    env.step(action)
+    step = env.step(action)
+    np.testing.assert_array_equal(step.row["final_obs/at"][:, 0], [[0, 2], [0, 2]])
+    np.testing.assert_array_equal(step.row["final_obs/pair/1"][:, 0], [[0, 20], [0, 20]])

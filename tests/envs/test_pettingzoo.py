@@ -144,6 +144,84 @@ def test_agents_that_come_and_go(masks: str, bird_dies: int | None) -> None:
     assert (batch.bird.next_agent_mask[last] == expected).all()
 
 
+class Small(ParallelEnv):  # type: ignore[type-arg, misc]
+    """Two agents; what differs is given."""
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "small"}
+
+    def __init__(self, agents: list[Any], keeps_agents: bool = False, spaces_of: Any = None) -> None:
+        self.possible_agents = agents
+        self.keeps_agents = keeps_agents
+        self.spaces_of = spaces_of or (lambda agent: spaces.Box(-1, 99, (2,), np.float32))
+        self.buffer = np.zeros(2, np.float32)
+
+    def observation_space(self, agent: Any) -> Any:
+        return self.spaces_of(agent)
+
+    def action_space(self, agent: Any) -> Any:
+        return spaces.Discrete(2)
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        self.time = 0
+        return {a: self.spaces_of(a).sample() for a in self.agents}, dict.fromkeys(self.agents)
+
+    def step(self, actions: Any) -> Any:
+        self.time += 1
+        over = self.time >= 2
+        acted = self.agents
+        if over and not self.keeps_agents:
+            self.agents = []
+        return (
+            {a: self.spaces_of(a).sample() for a in acted},
+            dict.fromkeys(acted, 1.0),
+            dict.fromkeys(acted, over),
+            dict.fromkeys(acted, False),
+            dict.fromkeys(acted),
+        )
+
+    def state(self) -> Any:
+        self.buffer[:] = self.time
+        return self.buffer
+
+
+def test_agents_that_are_not_cleared_at_the_end() -> None:
+    env = Lockstep([FromPettingZoo(Small(["a_0", "a_1"], keeps_agents=True))])
+    env.reset()
+    for _ in range(3):
+        assert not env.step(np.zeros((1, 2), int)).ended[0]
+        step = env.step(np.zeros((1, 2), int))
+        assert step.terminated[0]
+        assert step.row["final_state"][0, 0] == 2  # though the environment shows the same array again
+        assert step.seen["state"][0, 0] == 0
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [["obs_0", "b_0"], ["state_0", "b_0"], [0, 1], ["red_3_0", "red_0", "red_1"], ["a/0", "b 0"], ["items_1", "x"]],
+)
+def test_any_names_of_agents(agents: list[Any]) -> None:
+    def of(agent: Any) -> Any:
+        return spaces.Box(-1, 99, (2 + agents.index(agent),), np.float32)
+
+    env = Lockstep([FromPettingZoo(Small(agents, spaces_of=of))])
+    memory = rc.Memory(env.schema, capacity=50, lanes=1)
+    env.reset()
+    for _ in range(5):
+        memory.append(**env.step({g.key("action"): np.zeros((1, 1), int) for g in env.groups}).row)
+    assert len(memory) == 5
+    assert len({group.name for group in env.groups}) == len(agents)
+
+
+def test_more_beside_the_mask() -> None:
+    def of(_: Any) -> Any:
+        box = spaces.Box(0, 1, (2,), np.float32)
+        return spaces.Dict(observation=box, more=box, action_mask=spaces.MultiBinary(2))
+
+    env = Lockstep([FromPettingZoo(Small(["a_0", "a_1"], spaces_of=of))])
+    assert set(env.reset()) == {"obs/observation", "obs/more", "agent_mask", "avail_actions", "state"}
+
+
 def test_no_masks_no_state() -> None:
     one = FromPettingZoo(Tide(masks="", has_state=False))
     assert not one.groups[0].avail
@@ -185,7 +263,11 @@ def test_names_that_lead_nowhere() -> None:
     for name, message in (
         ("pettingzoo:no_such_module", "environment must name a module that can be imported, got 'no_such_module'. No"),
         ("pettingzoo:math", "environment must name a module with a parallel_env, got 'math'"),
-        ("zoo:math", "environment must begin with gymnasium:, pettingzoo: or pymarl:, got 'zoo:math'"),
+        (
+            "zoo:math",
+            "environment must be gymnasium:, pettingzoo: or pymarl: and what there is to make, got 'zoo:math'",
+        ),
+        ("pettingzoo:", "environment must be gymnasium:, pettingzoo: or pymarl: and what there is to make, got"),
     ):
         with pytest.raises(rc.errors.OptionError) as caught:
             envs.make(name)
@@ -245,7 +327,13 @@ def test_to_pettingzoo_refuses() -> None:
         ToPettingZoo(envs.make("simple", num_envs=2))
     with pytest.raises(rc.errors.OptionError, match=r"^unavailable must be 'refuse' or 'first', got 'ask'$"):
         ToPettingZoo(envs.make("simple"), unavailable="ask")  # type: ignore[arg-type]
+    with pytest.raises(
+        rc.errors.OptionError, match=r"^env must have agents that stay, got tide, where they come and go$"
+    ):
+        ToPettingZoo(Lockstep([FromPettingZoo(Tide())]))
     env = ToPettingZoo(envs.make("simple_tag"))
+    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before state, got state$"):
+        env.state()
     env.reset()
     with pytest.raises(rc.errors.OptionError, match=r"^actions must have one for every agent, got none for agent_0$"):
         env.step(dict.fromkeys(["adversary_0", "adversary_1", "adversary_2"], 0))

@@ -65,7 +65,8 @@ def test_a_killed_process_is_named_and_started_again() -> None:
         with pytest.raises(rc.errors.EnvError) as caught:
             pool.step(np.zeros((4, 2), int))
         assert str(caught.value) == (
-            "the process of environments 2 to 3 must stay alive, got exit code -9. reset() starts it again."
+            "the process of environments 2 to 3 must stay alive, got exit code -9. "
+            "reset() starts it again; memory.cut() ends the episodes that were running."
         )
         with pytest.raises(
             rc.errors.EnvError, match=r"^reset must be called after a process died or failed, got step$"
@@ -119,7 +120,7 @@ def test_by_name_and_refusals() -> None:
         assert pool.render(2).ndim == 3
         with pytest.raises(rc.errors.OptionError, match=r"^index must be from 0 to 2, got 3$"):
             pool.render(3)
-        with pytest.raises(rc.errors.OptionError, match=r"^action must have 3 environments first, got \[2, 1\]$"):
+        with pytest.raises(rc.errors.OptionError, match=r"^action must have shape \[3, 1\], got \[2, 1\]$"):
             pool.step(np.zeros((2, 1), int))
         pool.step(np.zeros((3, 1), int))  # nothing was changed
     with pytest.raises(
@@ -130,3 +131,63 @@ def test_by_name_and_refusals() -> None:
         Pool([])
     with pytest.raises(rc.errors.EnvError, match=r"No module named 'nowhere'"):
         Pool([MakePettingZoo("nowhere", {})])
+
+
+def test_closed_is_closed() -> None:
+    pool = Pool([_old()] * 2)
+    pool.reset()
+    pool.close()
+    pool.close()
+    for call in (pool.reset, pool.render, lambda: pool.step(np.zeros((2, 2), int))):
+        with pytest.raises(rc.errors.EnvError, match=r"^pool must be open, got a closed one\. Make a new one\.$"):
+            call()
+
+
+def test_a_picture_that_cannot_be_drawn_breaks_nothing() -> None:
+    with Pool([_old()] * 2) as pool:
+        pool.reset()
+        with pytest.raises(rc.errors.EnvError, match="environment must be able to draw itself, got Old"):
+            pool.render(1)
+        pool.step(np.zeros((2, 2), int))
+        with pytest.raises(rc.errors.EnvError, match="breaks the world"):
+            pool.step(np.full((2, 2), 3))
+        with pytest.raises(
+            rc.errors.EnvError, match=r"^reset must be called after a process died or failed, got render"
+        ):
+            pool.render(1)
+
+
+def test_processes_begin_and_end_at_the_same_time() -> None:
+    start = time.monotonic()
+    with Pool([_old()] * 4, patience=30) as pool:
+        pool.reset()
+        pool._patience = 0.5
+        with pytest.raises(rc.errors.EnvError, match="must answer within"):
+            pool.step(np.full((4, 2), 5))  # all four sleep for a minute
+    assert time.monotonic() - start < 30
+
+
+def test_what_cannot_travel_is_said() -> None:
+    def make() -> Any:
+        one = FromPymarl(Old())
+        one.name = open("/dev/null")  # type: ignore[assignment]  # noqa: SIM115
+        return one
+
+    with pytest.raises(rc.errors.EnvError, match="cannot pickle"):
+        Pool([make])
+
+
+def test_the_memory_is_told_to_cut() -> None:
+    with Pool([_old()] * 2, processes=1) as pool:
+        memory = rc.Memory(pool.schema, capacity=100, lanes=2, seed=0)
+        pool.reset()
+        for _ in range(2):
+            memory.append(**pool.step(np.zeros((2, 2), int)).row)
+        with pytest.raises(rc.errors.EnvError):
+            pool.step(np.full((2, 2), 3))
+        pool.reset()
+        memory.cut()
+        for _ in range(2):
+            memory.append(**pool.step(np.zeros((2, 2), int)).row)
+        batch = memory.sample(100)
+        np.testing.assert_array_equal(batch.next_obs[:, 0, 1], batch.obs[:, 0, 1] + 1)

@@ -21,7 +21,7 @@ def test_both_signatures(kind: type[Any], wins_at: int | None, own: bool) -> Non
     assert env.limit == 4
     assert env.groups[0].avail
     memory = rc.Memory(env.schema, capacity=300, lanes=3, seed=0, window=rc.Episodes(length=4))
-    seen = env.reset(seed=1)
+    seen = env.reset()
     length = wins_at or 4
     for t in range(5 * length):
         time = t % length
@@ -46,9 +46,60 @@ def test_both_signatures(kind: type[Any], wins_at: int | None, own: bool) -> Non
 
 def test_seeds_go_where_they_can() -> None:
     seeds = envs.seeds(7, 2)
-    for kind, wanted in ((New, [seeds[0] + 1, seeds[1] + 1]), (Sown, [seeds[0] + 1, seeds[1] + 1]), (Old, [1, 1])):
+    for kind in (New, Sown):
         env = Lockstep([FromPymarl(kind()) for _ in range(2)])
-        np.testing.assert_array_equal(env.reset(seed=7)["obs"][:, 0, 0], np.array(wanted, np.float32))
+        np.testing.assert_array_equal(env.reset(seed=7)["obs"][:, 0, 0], np.array(seeds, np.float32) + 1)
+    env = Lockstep([FromPymarl(Old()) for _ in range(2)])
+    with pytest.warns(
+        UserWarning, match=r"^Old takes a seed when it is made, not when it is reset: this one has no eff"
+    ):
+        env.reset(seed=7)
+
+
+def test_a_seed_among_the_options_becomes_each_ones_own() -> None:
+    made: list[int] = []
+
+    class Seeded(Old):
+        def __init__(self, seed: int) -> None:
+            made.append(seed)
+            super().__init__()
+
+    import pymarl_world
+
+    pymarl_world.Seeded = Seeded  # type: ignore[attr-defined]
+    envs.make("pymarl:pymarl_world:Seeded", num_envs=3, seed=7)
+    assert made == envs.seeds(7, 3)
+
+
+def test_agents_that_end_in_different_ways() -> None:
+    class Each(New):
+        def step(self, actions: Any) -> Any:
+            obs, reward, _, _, info = super().step(actions)
+            over = self.time >= 3
+            return obs, [reward], [over, False], [False, over], info
+
+    env = Lockstep([FromPymarl(Each())])
+    env.reset(seed=0)
+    for t in range(6):
+        step = env.step(np.zeros((1, 2), int))
+        assert step.truncated[0] == (t % 3 == 2)
+        assert not step.terminated[0]
+        assert step.row["reward"].shape == (1,)
+
+
+def test_actions_are_looked_at_first() -> None:
+    world = Old()
+    env = Lockstep([FromPymarl(world)])
+    env.reset()
+    for action, message in (
+        (np.zeros((1, 3), int), "action must have shape [1, 2], got [1, 3]"),
+        (np.full((1, 2), 1.9), "action must be whole numbers, got float64"),
+        (np.full((1, 2), 6), "action must be from 0 to 5, got 6"),
+    ):
+        with pytest.raises(rc.errors.OptionError) as caught:
+            env.step(action)
+        assert str(caught.value) == message
+    assert not world.taken
 
 
 def test_by_name() -> None:
@@ -124,6 +175,8 @@ def test_there_and_back(name: str, steps: Any) -> None:
 
 def test_padding_and_mean_reward() -> None:
     env = ToPymarl(envs.make("simple_speaker_listener"), reward="mean")
+    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called first, got nothing$"):
+        env.get_obs()
     env.reset(seed=0)
     assert env.get_env_info() == {
         "state_shape": 22,

@@ -33,6 +33,8 @@ from recollect.envs.film import save_film
             "option of simple must be one of max_cycles, continuous_actions, state, got 'max_cycle'. "
             "Did you mean 'max_cycles'?",
         ),
+        (7, {}, "environment must be a name, got 7"),
+        ("gymnasium:CartPole-v1", {"num_envs": 1.5}, "num_envs must be a whole number of at least 1, got 1.5"),
         ("marines_4v4", {"N": 3}, "option of marines_4v4 must be one of limit, reward, state, got 'N'"),
     ],
 )
@@ -87,7 +89,7 @@ def test_films(tmp_path: Path, ending: str) -> None:
     for _ in range(6):
         env.step({"adversary/action": np.full((1, 3), 2), "agent/action": np.full((1, 1), 1)})
         pictures.append(env.render()[: -1 if ending == "mp4" else None])  # an odd height too
-    path = save_film(tmp_path / f"film.{ending}", pictures, fps=5)
+    path = save_film(tmp_path / "new" / f"film.{ending}", pictures, fps=5)
     assert path.stat().st_size > 1000
     if ending == "gif":
         with Image.open(path) as film:
@@ -110,7 +112,7 @@ def test_films_that_cannot_be(tmp_path: Path) -> None:
     for name, pictures, fps, message in (
         ("a.avi", [picture], 5, "path must end in .gif or .mp4, got"),
         ("a.gif", [], 5, "pictures must be at least one, got none"),
-        ("a.gif", [picture], 0, "fps must be above 0, got 0"),
+        ("a.gif", [picture], 0, "fps must be from 0.1 to 1000, got 0"),
         (
             "a.gif",
             [picture, picture[1:]],

@@ -39,6 +39,8 @@ def seeds_for(seed: int | Sequence[int] | None, count: int) -> list[int]:
     """One seed an environment, from one for all of them or from a list that has them."""
     if seed is None or isinstance(seed, (int, np.integer)):
         return seeds(seed, count)
+    if not isinstance(seed, (list, tuple, np.ndarray, range)):
+        raise OptionError("seed", "be a whole number, a list with one an environment, or None", repr(seed))
     each = list(seed)
     if len(each) != count:
         raise OptionError("seed", f"have one entry for each of {count} environments", f"{len(each)}")

@@ -26,14 +26,15 @@ def save_film(path: str | Path, pictures: Sequence[Array], *, fps: float = 10) -
         raise OptionError("path", "end in .gif or .mp4", repr(str(path)))
     if not len(pictures):
         raise OptionError("pictures", "be at least one", "none")
-    if not fps > 0:
-        raise OptionError("fps", "be above 0", repr(fps))
+    if not 0.1 <= fps <= 1000:
+        raise OptionError("fps", "be from 0.1 to 1000", repr(fps))
     frames = [np.asarray(picture) for picture in pictures]
     for frame in frames:
         if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or frame.shape != frames[0].shape:
             raise OptionError(
                 "pictures", "be bytes of one shape [height, width, 3]", f"{frame.dtype}{list(frame.shape)}"
             )
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".gif":
         _save_gif(path, frames, fps)
     else:

@@ -30,7 +30,7 @@ try:
 except ImportError:
     raise MissingExtra("gymnasium", "envs") from None
 
-__all__ = ["AgentGroup", "Array", "Env", "Step", "as_actions", "finals", "pick", "schema_of"]
+__all__ = ["AgentGroup", "Array", "Env", "Step", "as_actions", "finals", "schema_of"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -109,6 +109,8 @@ class Env(Protocol):
         Args:
             seed: One for all (each environment gets its own from it, whatever the number beside it), or a list with
                 one an environment. None goes on with the streams there are, or begins fresh ones.
+
+        In the middle of episodes tell the memory too: ``memory.cut()``.
         """
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
@@ -173,8 +175,3 @@ def _has(action: Mapping[str, Any], key: str) -> bool:
 def finals(row: Mapping[str, Any]) -> dict[str, Array]:
     """What was seen after the last step, by the names of what is seen; from a row in which an episode ended."""
     return {key.replace("final_", "", 1): value for key, value in row.items() if "final_" in key}
-
-
-def pick(values: Mapping[str, Array], rows: Array) -> dict[str, Array]:
-    """Some environments' part of every array."""
-    return {key: value[rows] for key, value in values.items()}

@@ -12,6 +12,7 @@ from typing import Any, final
 from recollect.envs import particle
 from recollect.envs.interface import Env
 from recollect.envs.marines import Marines
+from recollect.envs.options import positive
 from recollect.errors import OptionError
 
 __all__ = ["Entry", "entries", "find", "make", "register"]
@@ -71,6 +72,8 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
     >>> make("simple_spread", num_envs=8, N=5).schema
     Schema(obs: float32[5, 30], action: uint8[5], reward: float32[5])
     """
+    if not isinstance(name, str):
+        raise OptionError("environment", "be a name", repr(name))
     kind, colon, rest = name.partition(":")
     if colon:
         return _adapted(kind, rest, num_envs, options)
@@ -85,12 +88,12 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
 
 def find(name: str) -> Entry:
     """What is known by a name without a prefix."""
+    if name in _ENTRIES:
+        return _ENTRIES[name]
     match = _MARINES.fullmatch(name)
     if match is not None:
         allies, enemies, both = match.groups()
         return _marines(int(allies or both), int(enemies or both))
-    if name in _ENTRIES:
-        return _ENTRIES[name]
     near = difflib.get_close_matches(name, [*_ENTRIES, "MarineMicro_MvsM_4"], 1, 0.5)
     remedy = f"Did you mean {near[0]!r}?" if near else "`recollect envs` lists them."
     raise OptionError("environment", "be one that there is", repr(name), remedy)
@@ -106,18 +109,21 @@ def _options(make: Callable[..., Env]) -> tuple[str, ...]:
 def _adapted(kind: str, rest: str, num_envs: int, options: dict[str, Any]) -> Env:
     from recollect.envs import adapters
 
+    positive("num_envs", num_envs)
     processes = options.pop("pool", None)
+    if kind not in ("gymnasium", "pettingzoo", "pymarl") or not rest:
+        got = repr(f"{kind}:{rest}")
+        raise OptionError("environment", "be gymnasium:, pettingzoo: or pymarl: and what there is to make", got)
+    makers: list[Callable[[], adapters.One]]
     if kind == "gymnasium":
-        one: Any = adapters.MakeGymnasium(rest, options)
+        makers = [adapters.MakeGymnasium(rest, options)] * num_envs
     elif kind == "pettingzoo":
-        one = adapters.MakePettingZoo(rest, options)
-    elif kind == "pymarl":
-        one = adapters.MakePymarl(rest, options)
+        makers = [adapters.MakePettingZoo(rest, options)] * num_envs
     else:
-        raise OptionError("environment", "begin with gymnasium:, pettingzoo: or pymarl:", repr(f"{kind}:{rest}"))
+        makers = [adapters.MakePymarl(rest, options, index) for index in range(num_envs)]
     if processes is not None:
-        return adapters.Pool([one] * num_envs, processes=processes)
-    return adapters.Lockstep([one() for _ in range(num_envs)])
+        return adapters.Pool(makers, processes=processes)
+    return adapters.Lockstep([make_one() for make_one in makers])
 
 
 def _particle(name: str) -> Callable[..., Env]:

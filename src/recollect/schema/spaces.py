@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,22 @@ import numpy as np
 
 from recollect.errors import SchemaError
 from recollect.schema.fields import Field, Group
+
+_FIELDS = frozenset(
+    {
+        "obs",
+        "action",
+        "reward",
+        "state",
+        "avail_actions",
+        "agent_mask",
+        "terminated",
+        "truncated",
+        "discount",
+        "weights",
+    }
+    | {"serials", "lanes", "mask", "lengths", "starts"}
+)
 
 __all__ = ["agent_fields", "by_kind", "fields_of", "smallest", "stacked"]
 
@@ -108,10 +125,13 @@ def by_kind(obs: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, tupl
         return {"": tuple(kinds[0])}
     named: dict[str, tuple[str, ...]] = {}
     for kind in kinds:
-        stem = kind[0].rstrip("0123456789").rstrip("_") or "agents"
-        name = stem
+        stem = re.sub(r"\W", "_", kind[0].rstrip("0123456789").rstrip("_")).lstrip("_") or "agents"
+        if stem in _FIELDS or not stem.isidentifier() or hasattr(dict, stem) or stem.startswith("final_"):
+            stem = f"agents_{stem}"
+        name, more = stem, 1
         while name in named:
-            name = f"{stem}_{len(named) + 1}"
+            more += 1
+            name = f"{stem}_{more}"
         named[name] = tuple(kind)
     return named
 

@@ -8,13 +8,13 @@ from typing import Any, final
 import gymnasium
 import numpy as np
 from gymnasium import Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from recollect.envs.adapters.lockstep import check_started, keep_lanes
+from recollect.envs.adapters.lockstep import check_actions, check_started, final_names
 from recollect.envs.adapters.one import Outcome, flat, nest
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
-from recollect.errors import OptionError
+from recollect.errors import EnvError, OptionError
 
 __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]
 
@@ -26,7 +26,7 @@ class FromGymnasium:
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
         self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        self.groups = (AgentGroup("", ("agent",), env.observation_space, env.action_space),)
+        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", ("agent",), env.observation_space, env.action_space),)
         self.state_space: Space[Any] | None = None
         self.shared_reward = False
         self.limit = env.spec.max_episode_steps if env.spec is not None else None
@@ -40,9 +40,8 @@ class FromGymnasium:
         """Take a step."""
         chosen = nest(self._env.action_space, {key: value[0] for key, value in action.items()}, "action")
         obs, reward, terminated, truncated, info = self._env.step(chosen)
-        return Outcome(
-            self._see(obs), {"reward": np.array([reward], np.float32)}, bool(terminated), bool(truncated), info
-        )
+        value = np.array(reward, np.float32).reshape(1)
+        return Outcome(self._see(obs), {"reward": value}, bool(terminated), bool(truncated), info)
 
     def _see(self, obs: Any) -> dict[str, Array]:
         return {key: value[None] for key, value in flat(self._env.observation_space, obs, "obs").items()}
@@ -86,7 +85,9 @@ class FromGymnasiumVector:
         spec = envs.spec
         self.name = spec.id if spec is not None else type(envs).__name__
         self.limit = spec.max_episode_steps if spec is not None else None
-        self.groups = (AgentGroup("", ("agent",), envs.single_observation_space, envs.single_action_space),)
+        self.groups: tuple[AgentGroup, ...] = (
+            AgentGroup("", ("agent",), envs.single_observation_space, envs.single_action_space),
+        )
         self.state_space: Space[Any] | None = None
         self.shared_reward = False
         self.schema = schema_of(self.groups, None, shared_reward=False)
@@ -96,54 +97,75 @@ class FromGymnasiumVector:
             raise OptionError("envs", rule, repr(mode), "Set it to a gymnasium.vector.AutoresetMode.")
         self._mode = AutoresetMode(mode)
         self._seen: dict[str, Array] = {}
+        self._finals = final_names(self.schema)
         self._over = np.zeros(self.num_envs, bool)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
         """Begin new episodes everywhere and return what is seen."""
-        obs, _ = self._envs.reset(seed=None if seed is None else seeds_for(seed, self.num_envs))
+        obs, _ = self._envs.reset(seed=None if seed is None else self._seeds(seed))
         self._over[:] = False
         self._seen = self._see(obs)
-        return self._seen
+        return dict(self._seen)
+
+    def _seeds(self, seed: int | Sequence[int]) -> int | list[int]:
+        """A seed for each environment, or one for those that are made as a whole and take no more."""
+        if isinstance(self._envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
+            return seeds_for(seed, self.num_envs)
+        if not isinstance(seed, (int, np.integer)):
+            rule = f"be one number for {self.name}, which takes one for all its environments"
+            raise OptionError("seed", rule, "a list")
+        return seeds_for(seed, 1)[0]
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere."""
         check_started(self._seen)
-        given = {key: np.asarray(value) for key, value in as_actions(self.groups, action).items()}
-        for key, value in given.items():
-            if value.shape[:2] != (self.num_envs, 1):
-                raise OptionError(key, f"have shape [{self.num_envs}, 1, ...]", list(value.shape))
+        given = check_actions(self.groups, as_actions(self.groups, action), self.num_envs)
         chosen = nest(self._envs.single_action_space, {key: value[:, 0] for key, value in given.items()}, "action")
         obs, reward, terminated, truncated, info = self._envs.step(chosen)
         seen = self._see(obs)
         live = ~self._over
         terminated, truncated = terminated & live, truncated & ~terminated & live
         ended = terminated | truncated
-        row: dict[str, Any] = {**self._seen, **given, "reward": np.asarray(reward, np.float32)[:, None]}
+        row: dict[str, Any] = {**self._seen, **given, "reward": np.array(reward, np.float32)[:, None]}
         row["terminated"], row["truncated"] = terminated, truncated
         if ended.any():
             final = self._final(seen, info, ended) if self._mode is AutoresetMode.SAME_STEP else seen
-            row |= {key.replace("obs", "final_obs", 1): value for key, value in final.items()}
+            row |= {self._finals[key]: value for key, value in final.items()}
             if self._mode is AutoresetMode.DISABLED:
                 obs, _ = self._envs.reset(options={"reset_mask": ended})
                 seen = self._see(obs)
         if self._mode is AutoresetMode.NEXT_STEP:
             if not live.all():
-                row = keep_lanes(row, np.flatnonzero(live))
+                lanes = np.flatnonzero(live)
+                row = {"lanes": lanes, **{key: value[lanes] for key, value in row.items()}}
             self._over = ended
         self._seen = seen
-        reported = {k: v for k, v in info.items() if isinstance(v, np.ndarray) and v.dtype.kind in "biuf"}
-        return Step(seen, row, terminated, truncated, reported)
+        return Step(dict(seen), row, terminated, truncated, self._report(info, ended))
+
+    def _report(self, info: Mapping[str, Any], ended: Array) -> dict[str, Any]:
+        """Numbers of the infos; where an episode ended at once, of the one that did."""
+        found = {k: v.copy() for k, v in info.items() if _numbers(v) and not k.startswith("_")}
+        last = info.get("final_info")
+        if self._mode is AutoresetMode.SAME_STEP and isinstance(last, Mapping):
+            for key, value in last.items():
+                if _numbers(value) and not key.startswith("_"):
+                    now = found.get(key, np.zeros_like(value))
+                    found[key] = np.where(ended.reshape(-1, *[1] * (value.ndim - 1)), value, now)
+        return found
 
     def _see(self, obs: Any) -> dict[str, Array]:
-        # Vector environments may write the next observations into the same arrays.
         parts = flat(self._envs.single_observation_space, obs, "obs")
-        return {key: value[:, None].copy() for key, value in parts.items()}
+        return {key: value[:, None] for key, value in parts.items()}
 
     def _final(self, seen: Mapping[str, Array], info: Mapping[str, Any], ended: Array) -> dict[str, Array]:
+        given = info.get("final_obs")
+        if given is None:
+            raise EnvError(self.name, "have final_obs in its infos where an episode ends", "none")
+        if isinstance(given, (Mapping, tuple)):
+            return self._see(given)
         final = {key: value.copy() for key, value in seen.items()}
         for index in np.flatnonzero(ended):
-            one = info["final_obs"][index]
-            for key, value in flat(self._envs.single_observation_space, one, "obs").items():
+            for key, value in flat(self._envs.single_observation_space, given[index], "obs").items():
                 final[key][index, 0] = value
         return final
 
@@ -157,3 +179,7 @@ class FromGymnasiumVector:
     def close(self) -> None:
         """Close all."""
         self._envs.close()
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import Outcome, flat, nest, stack
+from recollect.envs.adapters.one import Outcome, flat, is_number, nest, stack
 from recollect.envs.interface import AgentGroup, Array
 from recollect.errors import MissingExtra, OptionError
 from recollect.schema.spaces import by_kind
@@ -22,27 +22,28 @@ class FromPettingZoo:
     """One PettingZoo parallel environment.
 
     Agents with equal spaces form a group. Agents that are not there are False in ``agent_mask`` and see zeros; one that
-    comes to its end while others go on is gone from then on, with what it saw last after its last step. Action masks
+    comes to its end while others go on is gone from then on, with what it saw last after its last step (that it was
+    cut off, not finished, is not kept: only whole environments are truncated). Action masks
     come from ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
     """
 
     def __init__(self, env: Any) -> None:
         self._env = env
         self.name = str(env.metadata.get("name", type(env.unwrapped).__name__))
-        self._agents: list[str] = list(env.possible_agents)
-        obs = {agent: env.observation_space(agent) for agent in self._agents}
-        self._masked = {agent: _has_mask(space) for agent, space in obs.items()}
-        self._spaces = {agent: space["observation"] if self._masked[agent] else space for agent, space in obs.items()}
+        self._ids = {str(agent): agent for agent in env.possible_agents}
+        obs = {name: env.observation_space(agent) for name, agent in self._ids.items()}
+        self._masked = {name: _has_mask(space) for name, space in obs.items()}
+        self._spaces = {name: _without_mask(space) for name, space in obs.items()}
         _, infos = env.reset()
-        self._informed = {agent: "action_mask" in infos.get(agent, {}) for agent in self._agents}
-        actions = {agent: env.action_space(agent) for agent in self._agents}
+        informed = {name: "action_mask" in (infos.get(agent) or {}) for name, agent in self._ids.items()}
+        actions = {name: env.action_space(agent) for name, agent in self._ids.items()}
         self.groups = tuple(
             AgentGroup(
                 name,
                 agents,
                 self._spaces[agents[0]],
                 actions[agents[0]],
-                avail=any(self._masked[agent] or self._informed[agent] for agent in agents),
+                avail=any(self._masked[agent] or informed[agent] for agent in agents),
                 mask=True,
             )
             for name, agents in by_kind(self._spaces, actions).items()
@@ -65,11 +66,11 @@ class FromPettingZoo:
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
         obs, infos = self._env.reset(seed=seed)
-        return self._see(obs, infos, set(self._env.agents))
+        return self._see(_named(obs), _named(infos), {str(agent) for agent in self._env.agents})
 
     def step(self, action: Mapping[str, Array]) -> Outcome:
         """Take a step of those who are there."""
-        present = set(self._env.agents)
+        present = {str(agent) for agent in self._env.agents}
         chosen: dict[str, Any] = {}
         for group in self.groups:
             own = {
@@ -77,13 +78,14 @@ class FromPettingZoo:
             }
             for place, agent in enumerate(group.agents):
                 if agent in present:
-                    chosen[agent] = nest(
+                    chosen[self._ids[agent]] = nest(
                         group.action_space, {key: value[place] for key, value in own.items()}, group.key("action")
                     )
-        obs, rewards, terminated, truncated, infos = self._env.step(chosen)
-        over = not self._env.agents
+        obs, rewards, terminated, truncated, infos = map(_named, self._env.step(chosen))
+        left = {str(agent) for agent in self._env.agents}
+        over = not left or all(terminated.get(agent) or truncated.get(agent) for agent in present | left)
         cut = any(truncated.get(agent) and not terminated.get(agent) for agent in present)
-        there = {a for a in (present if over else self._env.agents) if not terminated.get(a)}
+        there = {agent for agent in (present if over else left) if not terminated.get(agent)}
         reward = {
             group.key("reward"): np.array([rewards.get(agent, 0.0) for agent in group.agents], np.float32)
             for group in self.groups
@@ -97,7 +99,9 @@ class FromPettingZoo:
             parts = []
             for agent in group.agents:
                 if agent in obs:
-                    value = obs[agent]["observation"] if self._masked[agent] else obs[agent]
+                    value = obs[agent]
+                    if self._masked[agent] and not isinstance(group.obs_space, spaces.Dict):
+                        value = value["observation"]
                     parts.append(flat(group.obs_space, value, key))
                 else:
                     parts.append(_nothing(group.obs_space, key))
@@ -107,7 +111,7 @@ class FromPettingZoo:
                 masks = [self._allowed(agent, obs, infos, group, there) for agent in group.agents]
                 seen[group.key("avail_actions")] = np.stack(masks)
         if self.state_space is not None:
-            seen["state"] = np.asarray(self._env.state())
+            seen["state"] = np.array(self._env.state())
         return seen
 
     def _allowed(
@@ -119,7 +123,7 @@ class FromPettingZoo:
             return np.arange(size) == 0
         if self._masked[agent] and agent in obs:
             return np.asarray(obs[agent]["action_mask"]) > 0
-        if "action_mask" in infos.get(agent, {}):
+        if "action_mask" in (infos.get(agent) or {}):
             return np.asarray(infos[agent]["action_mask"]) > 0
         return np.ones(size, bool)
 
@@ -176,7 +180,20 @@ def _registered(name: str, options: Mapping[str, Any]) -> Any:
 
 
 def _has_mask(space: Space[Any]) -> bool:
-    return isinstance(space, spaces.Dict) and "action_mask" in space.spaces and "observation" in space.spaces
+    return isinstance(space, spaces.Dict) and "action_mask" in space.spaces and len(space.spaces) > 1
+
+
+def _without_mask(space: Space[Any]) -> Space[Any]:
+    """What is seen besides the action mask; ``observation`` by itself where that is all."""
+    if not _has_mask(space) or not isinstance(space, spaces.Dict):
+        return space
+    rest = {key: inner for key, inner in space.spaces.items() if key != "action_mask"}
+    return rest["observation"] if set(rest) == {"observation"} else spaces.Dict(rest)
+
+
+def _named(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The same by the agents' names as text."""
+    return {str(agent): value for agent, value in values.items()}
 
 
 def _nothing(space: Space[Any], key: str) -> dict[str, Array]:
@@ -197,5 +214,5 @@ def _shared(infos: Mapping[str, Any]) -> dict[str, Any]:
         for agent, info in infos.items()
         if isinstance(info, Mapping)
         for key, value in info.items()
-        if np.ndim(value) == 0 and not isinstance(value, str)
+        if is_number(value)
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import warnings
 from collections.abc import Mapping
 from typing import Any, final
 
@@ -11,6 +12,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.adapters.one import Outcome
+from recollect.envs.dice import seeds
 from recollect.envs.interface import AgentGroup, Array
 from recollect.errors import EnvError, OptionError
 
@@ -33,7 +35,7 @@ class FromPymarl:
         if missing:
             raise OptionError("env", "have PyMARL's methods", f"no {', '.join(missing)}")
         self._env = env
-        self._seedable = "seed" in _parameters(env.reset)
+        self._seedable = bool({"seed", "kwargs"} & set(_parameters(env.reset)))
         try:
             info = env.get_env_info()
         except (AttributeError, TypeError):  # some know their sizes only after the first reset
@@ -43,7 +45,7 @@ class FromPymarl:
         agents, choices = int(info["n_agents"]), int(info["n_actions"])
         obs = spaces.Box(-np.inf, np.inf, _shape(info["obs_shape"]), np.float32)
         names = tuple(f"agent_{i}" for i in range(agents))
-        self.groups = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
+        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
         self.state_space: Space[Any] | None = spaces.Box(-np.inf, np.inf, _shape(info["state_shape"]), np.float32)
         self.shared_reward = shared_reward
         limit = info.get("episode_limit")
@@ -51,11 +53,18 @@ class FromPymarl:
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
-        if seed is not None and self._seedable:
+        if seed is None:
+            self._env.reset()
+        elif self._seedable:
             self._env.reset(seed=seed)
         else:
-            if seed is not None and _takes_seed(self._env):
+            if _takes_seed(self._env):
                 self._env.seed(seed)
+            else:
+                warnings.warn(
+                    f"{self.name} takes a seed when it is made, not when it is reset: this one has no effect",
+                    stacklevel=2,
+                )
             self._env.reset()
         return self._see()
 
@@ -69,13 +78,17 @@ class FromPymarl:
             _, reward, over, cut, info = returned
         else:
             raise EnvError(f"step of {self.name}", "return 3 or 5 values", len(returned))
-        terminated, truncated = bool(np.all(over)), bool(np.all(cut))
-        if terminated and info.get("episode_limit", False):
-            terminated, truncated = False, True
-        value = np.asarray(reward, np.float32)
-        wanted = () if self.shared_reward else (len(self.groups[0]),)
+        ended = bool(np.all(np.asarray(over, bool) | np.asarray(cut, bool)))
+        terminated = ended and bool(np.all(over)) and not info.get("episode_limit", False)
+        truncated = ended and not terminated
+        value = np.array(reward, np.float32)
+        agents = len(self.groups[0])
+        wanted = () if self.shared_reward else (agents,)
+        if self.shared_reward and value.size == 1 and agents != 1:
+            value = value.reshape(())
         if value.shape != wanted:
-            remedy = f"Pass shared_reward={not self.shared_reward}."
+            other = (agents,) if self.shared_reward else ()
+            remedy = f"Pass shared_reward={not self.shared_reward}." if value.shape == other else ""
             raise EnvError(f"reward of {self.name}", f"have shape {list(wanted)}", list(value.shape), remedy)
         return Outcome(self._see(), {"reward": value}, terminated, truncated, dict(info))
 
@@ -105,15 +118,21 @@ class FromPymarl:
 
 @final
 class MakePymarl:
-    """Makes one environment of a class given as ``module:Class``; travels between processes."""
+    """Makes one environment of a class given as ``module:Class``; travels between processes.
 
-    def __init__(self, path: str, options: Mapping[str, Any]) -> None:
+    Args:
+        index: Its number among several: a ``seed`` among the options becomes this one's own.
+    """
+
+    def __init__(self, path: str, options: Mapping[str, Any], index: int = 0) -> None:
         self._path, self._options = path, dict(options)
+        if self._options.get("seed") is not None:
+            self._options["seed"] = seeds(self._options["seed"], index + 1)[index]
 
     def __call__(self) -> FromPymarl:
         """Make it."""
-        module, colon, name = self._path.partition(":")
-        if not colon:
+        module, _, name = self._path.partition(":")
+        if not module or not name:
             raise OptionError("environment", "be given as module:Class", repr(self._path))
         try:
             made = getattr(importlib.import_module(module), name)

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
+from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import One, Outcome, stack
+from recollect.envs.adapters.one import One, Outcome, is_number, leaves, stack
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import Array, Step, as_actions, pick, schema_of
+from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
 from recollect.errors import OptionError
+from recollect.schema import Schema
 
-__all__ = ["Lockstep", "check_alike", "check_started", "gather", "split"]
+__all__ = ["Lockstep", "check_actions", "check_alike", "check_started", "final_names", "gather"]
 
 
 @final
@@ -30,24 +32,28 @@ class Lockstep:
         self.shared_reward = first.shared_reward
         self.limit = first.limit
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
+        self._finals = final_names(self.schema)
         self._seen: dict[str, Array] = {}
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
         """Begin new episodes everywhere and return what is seen."""
         each = [None] * self.num_envs if seed is None else seeds_for(seed, self.num_envs)
+        self._seen = {}  # if one fails, none goes on before a reset that does not
         self._seen = stack([one.reset(start) for one, start in zip(self._ones, each, strict=True)])
-        return self._seen
+        return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere; where an episode ends the next one begins."""
         check_started(self._seen)
-        given = split(as_actions(self.groups, action), self.num_envs)
-        outcomes = [one.step(part) for one, part in zip(self._ones, given, strict=True)]
-        begun = [
-            one.reset() if o.terminated or o.truncated else None for one, o in zip(self._ones, outcomes, strict=True)
-        ]
-        step = gather(self._seen, as_actions(self.groups, action), outcomes, begun)
-        self._seen = step.seen
+        given = check_actions(self.groups, as_actions(self.groups, action), self.num_envs)
+        before, self._seen = self._seen, {}
+        outcomes, begun = [], []
+        for index, one in enumerate(self._ones):
+            outcome = one.step({key: value[index] for key, value in given.items()})
+            outcomes.append(outcome)
+            begun.append(one.reset() if outcome.terminated or outcome.truncated else None)
+        step = gather(before, given, outcomes, begun, self._finals)
+        self._seen = dict(step.seen)
         return step
 
     def render(self, index: int = 0) -> Array:
@@ -76,13 +82,46 @@ def check_started(seen: Mapping[str, Array]) -> None:
         raise OptionError("reset", "be called before step", "step")
 
 
-def split(action: Mapping[str, Any], num_envs: int) -> list[dict[str, Array]]:
-    """Actions of every environment by itself."""
-    arrays = {key: np.asarray(value) for key, value in action.items()}
-    for key, value in arrays.items():
-        if value.shape[:1] != (num_envs,):
-            raise OptionError(key, f"have {num_envs} environments first", list(value.shape))
-    return [{key: value[index] for key, value in arrays.items()} for index in range(num_envs)]
+def check_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any], num_envs: int) -> dict[str, Array]:
+    """The actions of all environments as arrays of their own, if agents can take them: ``[E, A, ...]`` each."""
+    found: dict[str, Array] = {}
+    for group in groups:
+        for key, space in leaves(group.action_space, group.key("action")).items():
+            if key not in action:
+                raise OptionError("action", f"have {key}", ", ".join(action))
+            value = np.array(action[key])
+            shape = (num_envs, len(group), *(space.shape or ()))
+            if value.shape != shape:
+                raise OptionError(key, f"have shape {list(shape)}", list(value.shape))
+            if value.dtype.kind not in ("f" if isinstance(space, spaces.Box) else "") + "biu":
+                raise OptionError(key, "be whole numbers", value.dtype)
+            low, high = _bounds(space)
+            wrong = (value < low) | (value > high)
+            if wrong.any():
+                raise OptionError(key, f"be from {np.min(low)} to {np.max(high)}", value[wrong][0])
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise OptionError(key, "be finite", value[~np.isfinite(value)][0])
+            found[key] = value
+    extra = sorted(set(action) - set(found))
+    if extra:
+        raise OptionError("action", f"have {', '.join(found)}", f"also {', '.join(extra)}")
+    return found
+
+
+def _bounds(space: Space[Any]) -> tuple[Any, Any]:
+    """Lowest and highest value; boxes are not held to theirs, which environments clip to or not."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.start + space.n - 1)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    if isinstance(space, spaces.MultiBinary):
+        return 0, 1
+    return -np.inf, np.inf
+
+
+def final_names(schema: Schema) -> dict[str, str]:
+    """The names of final values, by those of what is seen."""
+    return {column.key: column.final_key for column in schema if column.final_key is not None}
 
 
 def gather(
@@ -90,23 +129,25 @@ def gather(
     action: Mapping[str, Any],
     outcomes: Sequence[Outcome],
     begun: Sequence[dict[str, Array] | None],
+    finals: Mapping[str, str],
 ) -> Step:
     """One step of all from the steps of each.
 
     Args:
         before: What was seen before the step.
         begun: What is seen in the next episode where one has begun.
+        finals: The names of final values.
     """
     terminated = np.array([outcome.terminated for outcome in outcomes])
     truncated = np.array([outcome.truncated and not outcome.terminated for outcome in outcomes])
     after = stack([outcome.seen for outcome in outcomes])
-    row: dict[str, Any] = {**before, **{key: np.asarray(value) for key, value in action.items()}}
+    row: dict[str, Any] = {**before, **action}
     row |= stack([outcome.reward for outcome in outcomes])
     row["terminated"], row["truncated"] = terminated, truncated
     seen = after
     ended = np.flatnonzero(terminated | truncated).tolist()
     if ended:
-        row |= {_final(key): value for key, value in after.items()}
+        row |= {finals[key]: value for key, value in after.items()}
         seen = {key: value.copy() for key, value in after.items()}
         for index in ended:
             fresh = begun[index]
@@ -116,25 +157,12 @@ def gather(
     return Step(seen, row, terminated, truncated, _infos([outcome.info for outcome in outcomes]))
 
 
-def keep_lanes(step_row: Mapping[str, Any], lanes: Array) -> dict[str, Any]:
-    """The part of a row that some lanes wrote."""
-    return {"lanes": lanes, **pick(step_row, lanes)}
-
-
-def _final(key: str) -> str:
-    for name in ("obs", "avail_actions", "agent_mask", "state"):
-        for place, part in enumerate(parts := key.split("/")):
-            if part == name and place < 2:
-                return "/".join((*parts[:place], f"final_{name}", *parts[place + 1 :]))
-    raise AssertionError(key)
-
-
 def _infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Numbers that environments report, ``[E]``; NaN where one does not."""
     found: dict[str, Any] = {}
     for key in dict.fromkeys(key for info in infos for key in info):
         values = [info.get(key) for info in infos]
-        if all(value is None or (np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf") for value in values):
+        if all(value is None or is_number(value) for value in values):
             missing = any(value is None for value in values)
             found[key] = np.array([np.nan if value is None else value for value in values], float if missing else None)
     return found

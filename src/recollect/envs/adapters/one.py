@@ -10,7 +10,7 @@ from gymnasium import Space, spaces
 
 from recollect.envs.interface import AgentGroup, Array
 
-__all__ = ["One", "Outcome", "flat", "nest", "stack"]
+__all__ = ["One", "Outcome", "flat", "is_number", "leaves", "nest", "stack"]
 
 
 class Outcome(NamedTuple):
@@ -58,7 +58,7 @@ def flat(space: Space[Any], value: Any, key: str) -> dict[str, Array]:
     elif isinstance(space, spaces.Tuple):
         parts = [flat(inner, value[i], f"{key}/{i}") for i, inner in enumerate(space.spaces)]
     else:
-        return {key: np.asarray(value)}
+        return {key: np.array(value)}  # a copy: environments may write the next one into the same array
     return {name: part for found in parts for name, part in found.items()}
 
 
@@ -71,6 +71,24 @@ def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:
     if isinstance(space, spaces.Discrete) and np.ndim(values[key]) == 0:
         return space.dtype.type(values[key]) if space.dtype is not None else int(values[key])
     return np.asarray(values[key], dtype=space.dtype)
+
+
+def leaves(space: Space[Any], key: str) -> dict[str, Space[Any]]:
+    """The plain spaces that a space is made of, by the memory's names."""
+    if isinstance(space, spaces.Dict):
+        parts = [leaves(inner, f"{key}/{name}") for name, inner in space.spaces.items()]
+    elif isinstance(space, spaces.Tuple):
+        parts = [leaves(inner, f"{key}/{i}") for i, inner in enumerate(space.spaces)]
+    else:
+        return {key: space}
+    return {name: part for found in parts for name, part in found.items()}
+
+
+def is_number(value: Any) -> bool:
+    """Whether something that an info has is one number."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "biuf"
+    return isinstance(value, (bool, int, float, np.number, np.bool_))
 
 
 def stack(parts: list[dict[str, Array]]) -> dict[str, Array]:

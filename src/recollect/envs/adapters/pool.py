@@ -5,21 +5,27 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, final
 
 import cloudpickle
 import numpy as np
 
-from recollect.envs.adapters.lockstep import check_alike, check_started, gather, split
-from recollect.envs.adapters.one import One, Outcome, stack
+from recollect.envs.adapters.lockstep import check_actions, check_alike, check_started, final_names, gather
+from recollect.envs.adapters.one import One, is_number, stack
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import Array, Step, as_actions, schema_of
 from recollect.errors import EnvError, OptionError
 
 __all__ = ["Pool"]
+
+_REMEDY = "reset() starts it again; memory.cut() ends the episodes that were running."
+_MOST_TEXT = 4000
+_GRACE = 2.0  # seconds for processes to end by themselves
 
 
 @final
@@ -27,7 +33,7 @@ class Pool:
     """Environments that step side by side, a few in each of some processes.
 
     If a process dies or an environment in it raises, the call raises ``EnvError`` and says which; nothing hangs. A
-    ``reset`` starts what died again and goes on.
+    ``reset`` starts what died again and goes on; tell the memory with ``cut()``.
 
     Args:
         makers: Called in the processes, one an environment.
@@ -46,13 +52,13 @@ class Pool:
         if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or not 1 <= count <= len(makers):
             raise OptionError("processes", f"be from 1 to the number of environments, {len(makers)}", repr(processes))
         self._patience = patience
-        shares = [list(share) for share in np.array_split(np.arange(len(makers)), count)]
+        self._closed = self._broken = False
+        shares = [share.tolist() for share in np.array_split(np.arange(len(makers)), count)]
         self._workers = [_Worker(share, [makers[index] for index in share]) for share in shares]
         self.num_envs = len(makers)
-        self._broken = False
         self._seen: dict[str, Array] = {}
         try:
-            described = [one for worker in self._workers for one in self._ask(worker, "describe")]
+            described = self._all("describe", [None] * count)
             check_alike(described)
         except BaseException:
             self.close()
@@ -64,51 +70,67 @@ class Pool:
         self.shared_reward = first.shared_reward
         self.limit = first.limit
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
+        self._finals = final_names(self.schema)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
         """Begin new episodes everywhere, in fresh processes where one had died, and return what is seen."""
+        self._check_open()
         each: list[int | None] = [None] * self.num_envs
         if seed is not None:
             each = list(seeds_for(seed, self.num_envs))
-        for worker in self._workers:
-            if self._broken or not worker.alive():
-                worker.stop()
-                worker.start()
+        restarted = [worker for worker in self._workers if self._broken or not worker.alive()]
+        _stop(restarted)
+        for worker in restarted:
+            worker.start()
         self._broken = False
-        seen = self._all("reset", [[each[index] for index in worker.share] for worker in self._workers])
-        self._seen = stack(seen)
-        return self._seen
+        self._seen = stack(self._all("reset", [[each[index] for index in worker.share] for worker in self._workers]))
+        return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere; where an episode ends the next one begins."""
+        self._check_open()
         check_started(self._seen)
         if self._broken:
             raise EnvError("reset", "be called after a process died or failed", "step")
-        given = as_actions(self.groups, action)
-        parts = split(given, self.num_envs)
-        both = self._all("step", [[parts[index] for index in worker.share] for worker in self._workers])
-        outcomes: list[Outcome] = [outcome for outcome, _ in both]
-        step = gather(self._seen, given, outcomes, [begun for _, begun in both])
-        self._seen = step.seen
+        given = check_actions(self.groups, as_actions(self.groups, action), self.num_envs)
+        parts = [
+            [{key: value[index] for key, value in given.items()} for index in worker.share] for worker in self._workers
+        ]
+        both = self._all("step", parts)
+        step = gather(self._seen, given, [one for one, _ in both], [begun for _, begun in both], self._finals)
+        self._seen = dict(step.seen)
         return step
 
     def render(self, index: int = 0) -> Array:
         """A picture of one environment."""
+        self._check_open()
+        if self._broken:
+            raise EnvError("reset", "be called after a process died or failed", "render")
         for worker in self._workers:
             if index in worker.share:
-                return np.asarray(self._ask(worker, "render", worker.share.index(index)))
+                worker.send("render", worker.share.index(index))
+                try:
+                    return np.asarray(worker.receive(self._patience))
+                except EnvError:
+                    self._broken = not worker.answered
+                    raise
         raise OptionError("index", f"be from 0 to {self.num_envs - 1}", index)
 
     def close(self) -> None:
         """End all processes."""
-        for worker in self._workers:
-            worker.stop()
+        if not self._closed:
+            self._closed = True
+            _stop(self._workers)
 
     def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EnvError("pool", "be open", "a closed one", "Make a new one.")
 
     def _all(self, what: str, each: Sequence[Any]) -> list[Any]:
         """Ask all workers at once, then collect."""
@@ -120,15 +142,8 @@ class Pool:
             self._broken = True
             raise
 
-    def _ask(self, worker: _Worker, what: str, argument: Any = None) -> Any:
-        try:
-            worker.send(what, argument)
-            return worker.receive(self._patience)
-        except BaseException:
-            self._broken = True
-            raise
 
-
+@final
 class _Described:
     """What an environment is, without it."""
 
@@ -145,8 +160,11 @@ class _Worker:
     """One process and the environments in it."""
 
     def __init__(self, share: list[int], makers: list[Callable[[], One]]) -> None:
-        self.share = [int(index) for index in share]
+        self.share = share
         self._makers = cloudpickle.dumps(makers)
+        self._served = False
+        self.answered = False
+        """Whether the last failure was one that the process told of itself."""
         self.start()
 
     def start(self) -> None:
@@ -161,20 +179,23 @@ class _Worker:
         return self._process.is_alive()
 
     def send(self, what: str, argument: Any) -> None:
-        with contextlib.suppress(BrokenPipeError, OSError):  # told when receiving
+        with contextlib.suppress(OSError):  # told when receiving
             self._pipe.send((what, argument))
 
     def receive(self, patience: float | None) -> Any:
+        self.answered = False
+        remedy = _REMEDY if self._served else ""
         try:
             if not self._pipe.poll(patience):
-                raise EnvError(self._names(), f"answer within {patience:g} seconds", "nothing", _REMEDY)
+                raise EnvError(self._names(), f"answer within {patience:g} seconds", "nothing", remedy)
             fine, answer = self._pipe.recv()
-        except (EOFError, ConnectionResetError, BrokenPipeError):
-            self._process.join(5)
-            code = self._process.exitcode
-            raise EnvError(self._names(), "stay alive", f"exit code {code}", _REMEDY) from None
+        except (EOFError, OSError):
+            self._process.join(_GRACE)
+            raise EnvError(self._names(), "stay alive", f"exit code {self._process.exitcode}", remedy) from None
+        self.answered = True
         if not fine:
-            raise EnvError(self._names(), "not raise", answer, _REMEDY)
+            raise EnvError(self._names(), "not raise", answer, remedy)
+        self._served = True
         return answer
 
     def _names(self) -> str:
@@ -182,17 +203,21 @@ class _Worker:
         which = f"environment {first}" if first == last else f"environments {first} to {last}"
         return f"the process of {which}"
 
-    def stop(self) -> None:
-        with contextlib.suppress(BrokenPipeError, OSError):
-            self._pipe.send(("close", None))
-        self._process.join(2)
+    def end(self, deadline: float) -> None:
+        """Wait for the end, and bring it about after the deadline."""
+        self._process.join(max(0.0, deadline - time.monotonic()))
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
         self._pipe.close()
 
 
-_REMEDY = "reset() starts it again."
+def _stop(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        worker.send("close", None)
+    deadline = time.monotonic() + _GRACE
+    for worker in workers:
+        worker.end(deadline)
 
 
 def _serve(pipe: Connection, makers: bytes) -> None:
@@ -203,7 +228,7 @@ def _serve(pipe: Connection, makers: bytes) -> None:
     while True:
         try:
             what, argument = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             break
         if what == "close":
             break
@@ -211,12 +236,14 @@ def _serve(pipe: Connection, makers: bytes) -> None:
             if not made:
                 ones = [make() for make in cloudpickle.loads(makers)]
                 made = True
-            answer = (True, _answer(ones, what, argument))
+            answer = ForkingPickler.dumps((True, _answer(ones, what, argument)))
         except Exception:
-            answer = (False, traceback.format_exc(limit=-3).strip())
+            text = traceback.format_exc(limit=-3).strip()
+            text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} ..."
+            answer = ForkingPickler.dumps((False, text))
         try:
-            pipe.send(answer)
-        except (BrokenPipeError, OSError):
+            pipe.send_bytes(answer)
+        except OSError:
             break
     for one in ones:
         with contextlib.suppress(Exception):
@@ -233,11 +260,7 @@ def _answer(ones: list[One], what: str, argument: Any) -> Any:
     both = []
     for one, action in zip(ones, argument, strict=True):
         outcome = one.step(action)
+        info = {key: value for key, value in outcome.info.items() if is_number(value)}  # others may not travel
         ended = outcome.terminated or outcome.truncated
-        both.append((outcome._replace(info=_plain(outcome.info)), one.reset() if ended else None))
+        both.append((outcome._replace(info=info), one.reset() if ended else None))
     return both
-
-
-def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of an info: other things may not travel."""
-    return {k: v for k, v in info.items() if v is not None and np.ndim(v) == 0 and np.asarray(v).dtype.kind in "biuf"}

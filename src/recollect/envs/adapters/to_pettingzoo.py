@@ -39,6 +39,8 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def __init__(self, env: Env, *, unavailable: Literal["refuse", "first"] = "refuse") -> None:
         if env.num_envs != 1:
             raise OptionError("env", "be made with num_envs=1", env.num_envs)
+        if any(group.mask for group in env.groups):
+            raise OptionError("env", "have agents that stay", f"{env.name}, where they come and go")
         if unavailable not in ("refuse", "first"):
             raise OptionError("unavailable", "be 'refuse' or 'first'", repr(unavailable))
         self._env = env
@@ -86,8 +88,9 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             value = np.stack([np.asarray(actions[agent]) for agent in group.agents])[None]
             if group.avail and self._first:
                 allowed = self._seen[group.key("avail_actions")]
-                may = np.take_along_axis(allowed, value[..., None].astype(np.int64), axis=2)[..., 0]
-                value = np.where(may, value, allowed.argmax(axis=2))
+                start = int(group.action_space.start)
+                may = np.take_along_axis(allowed, value[..., None].astype(np.int64) - start, axis=2)[..., 0]
+                value = np.where(may, value, allowed.argmax(axis=2) + start)
             chosen[group.key("action")] = value
         step = self._env.step(chosen)
         ended = bool(step.ended[0])
@@ -126,6 +129,8 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def state(self) -> Array:
         """What describes the whole environment."""
+        if not self._seen:
+            raise OptionError("reset", "be called before state", "state")
         if self._env.state_space is None:
             raise NotImplementedError(f"{self._env.name} was made without a state: make it with state=True")
         return self._seen["state"][0]
@@ -144,5 +149,5 @@ def _copy(space: Space[Any]) -> Space[Any]:
     if isinstance(space, spaces.Box):
         return spaces.Box(space.low, space.high, space.shape, space.dtype.type)
     if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n))
+        return spaces.Discrete(int(space.n), start=int(space.start))
     raise OptionError("space", "be a Box or Discrete", space)

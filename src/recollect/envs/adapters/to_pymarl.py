@@ -48,6 +48,8 @@ class ToPymarl:
             if value not in allowed:
                 raise OptionError(name, f"be {allowed[0]!r} or {allowed[1]!r}", repr(value))
         for group in env.groups:
+            if group.mask:
+                raise OptionError("env", "have agents that stay", f"{env.name}, where they come and go")
             if not isinstance(group.action_space, spaces.Discrete):
                 raise OptionError("env", "have discrete actions", group.action_space)
             if not isinstance(group.obs_space, spaces.Box) or len(group.obs_space.shape) != 1:
@@ -77,7 +79,7 @@ class ToPymarl:
             raise OptionError("actions", f"be {self.n_agents}", len(flat))
         chosen, first = {}, 0
         for group in self._env.groups:
-            chosen[group.key("action")] = flat[None, first : first + len(group)]
+            chosen[group.key("action")] = flat[None, first : first + len(group)] + int(group.action_space.start)
             first += len(group)
         step = self._env.step(chosen)
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
@@ -97,8 +99,13 @@ class ToPymarl:
 
     def get_obs(self) -> list[Array]:
         """What every agent sees."""
+        self._check_begun()
         seen = [row for group in self._env.groups for row in self._now[group.key("obs")][0]]
         return [np.pad(row, (0, self._obs_size - len(row))) for row in seen]
+
+    def _check_begun(self) -> None:
+        if not self._now:
+            raise OptionError("reset", "be called first", "nothing")
 
     def get_obs_agent(self, agent_id: int) -> Array:
         """What one agent sees."""
@@ -110,6 +117,7 @@ class ToPymarl:
 
     def get_state(self) -> Array:
         """What describes the whole environment."""
+        self._check_begun()
         return self._now["state"][0] if self._env.state_space is not None else np.concatenate(self.get_obs())
 
     def get_state_size(self) -> int:
@@ -119,6 +127,7 @@ class ToPymarl:
 
     def get_avail_actions(self) -> list[list[int]]:
         """Which actions every agent may take, 1 or 0."""
+        self._check_begun()
         allowed: list[list[int]] = []
         for group in self._env.groups:
             own = int(group.action_space.n)

@@ -91,7 +91,7 @@ class Marines:
         """What agents see, worked out anew: for use after writing to the battle's units."""
         self.battle.measure()
         self._seen = self._observe()
-        return self._seen
+        return dict(self._seen)
 
     def _observe(self) -> dict[str, Array]:
         allowed = views.available(self.battle)
@@ -136,7 +136,7 @@ class Marines:
             battle.measure()
             seen = self._observe()
         self._seen = seen
-        return Step(seen, row, terminated, truncated, info)
+        return Step(dict(seen), row, terminated, truncated, info)
 
     def _check(self, action: Any) -> Array:
         chosen = np.asarray(action)

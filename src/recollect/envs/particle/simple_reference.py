@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from recollect.envs.interface import Array
+from recollect.envs.options import proportion
 from recollect.envs.particle.bodies import Agent, Colour, Landmark, Scenario
-from recollect.envs.particle.options import proportion
 from recollect.envs.particle.world import World
 
 __all__ = ["simple_reference"]

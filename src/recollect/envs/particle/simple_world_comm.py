@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from recollect.envs.interface import Array
+from recollect.envs.options import positive
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
-from recollect.envs.particle.options import positive
 from recollect.envs.particle.simple_tag import outside
 from recollect.envs.particle.world import World
 

@@ -146,7 +146,7 @@ class World:
         """What agents see, worked out anew from the bodies: for use after writing to ``pos``, ``vel`` or ``said``."""
         self._measure()
         self._seen = self._observe()
-        return self._seen
+        return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere."""
@@ -182,7 +182,7 @@ class World:
             self._measure()
             seen = self._observe()
         self._seen = seen
-        return Step(seen, row, terminated, truncated, info)
+        return Step(dict(seen), row, terminated, truncated, info)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -1,4 +1,4 @@
-"""Checks of scenarios' options."""
+"""Checks of options."""
 
 from __future__ import annotations
 
