@@ -78,6 +78,8 @@ bench: $(BENCH_READY)
 	@$(BENCH_VENV)/bin/python bench/memory/run.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/lasting/run.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/compat.py --report docs/bench $(if $(QUICK),--quick)
+	@$(BENCH_VENV)/bin/python bench/envs.py --report docs/bench $(if $(QUICK),--quick)
+	@$(BENCH_VENV)/bin/python bench/players.py --report docs/bench $(if $(QUICK),--quick)
 
 bench-quick:
 	@$(MAKE) bench QUICK=1

@@ -50,10 +50,11 @@ class Plain:
             near = [aims[i] and _away(units[i], units[t]) <= 5.75 for i, t in enumerate(targets)]
             fires = [near[i] and unit.cooldown <= 0 for i, unit in enumerate(units)]
             moves = [self._way(i, actions, targets, aims, near, was_alive) for i in range(len(units))]
-            pushes = self._apart(was_alive)
-            for unit, (dx, dy), (px, py) in zip(units, moves, pushes, strict=True):
-                unit.x = min(max(unit.x + dx + px, 0.0), 32 - 1e-6)
-                unit.y = min(max(unit.y + dy + py, 8.0), 24 - 1e-6)
+            for unit, (dx, dy) in zip(units, moves, strict=True):
+                unit.x, unit.y = unit.x + dx, unit.y + dy
+            for unit, (px, py) in zip(units, self._apart(was_alive), strict=True):
+                unit.x = min(max(unit.x + px, 0.0), 32 - 1e-6)
+                unit.y = min(max(unit.y + py, 8.0), 24 - 1e-6)
             hits = [0] * len(units)
             for i, fired in enumerate(fires):
                 if fired:
@@ -72,7 +73,7 @@ class Plain:
                 if shooter >= 0:
                     self.enemies[j].prey = shooter
             for unit in units:
-                unit.cooldown = max(unit.cooldown - 2, -2.0)
+                unit.cooldown = unit.cooldown - 2 if unit.cooldown > 0 else 0.0
         self.last = list(actions)
 
     def _way(self, i: int, actions: Any, targets: Any, aims: Any, near: Any, was_alive: Any) -> tuple[float, float]:

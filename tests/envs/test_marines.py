@@ -165,6 +165,13 @@ def test_units_start_apart_and_inside(allies: int, enemies: int) -> None:
     assert np.allclose(env.battle.pos[:, allies:].mean(axis=1), [[23], [16]], atol=2.2)
 
 
+@pytest.mark.parametrize("size", [1, 4, 6, 8, 12, 50])
+def test_both_sides_start_alike(size: int) -> None:
+    x, y = Marines(size, size).battle._start
+    np.testing.assert_allclose(x[:size] - 9, 23 - x[size:])
+    np.testing.assert_allclose(y[:size], y[size:])
+
+
 def test_units_part() -> None:
     """Pressed together they overlap a little for a moment, and part when let alone."""
     env = Marines(8, 8, 16)
@@ -176,12 +183,20 @@ def test_units_part() -> None:
         both = alive & alive[:, None] & ~np.eye(16, dtype=bool)[:, :, None]
         closest.append(env.battle.distance[both])
     away = np.concatenate(closest)
-    assert away.min() > 0.2
-    assert np.quantile(away, 0.001) > 0.4
+    assert away.min() > 0.3
+    assert np.quantile(away, 0.001) > 0.6
+    env = Marines(2, 1, 1)
+    env.reset(seed=0)
+    env.battle.pos[:, :, 0] = [[10, 12, 31], [12, 12, 23]]
+    env.look()
+    for _ in range(8):  # head on
+        env.step(np.array([[4, 5]]))
+    np.testing.assert_allclose(env.battle.distance[0, 1], 0.75)
     env = Marines(8, 1, 4)
     env.reset(seed=0)
     env.battle.pos[:, 8:] = [[[32.0]], [[8.0]]]  # the enemy far away
     env.battle.pos[:, :8] = 16 + 0.1 * np.random.default_rng(0).random((2, 8, 4))
+    env.battle.pos[:, :8, 0] = 16  # all in one place
     env.look()
     for _ in range(6):
         env.step(np.ones((4, 8), int))
@@ -330,7 +345,8 @@ def test_actions_that_cannot_be(action: Any, message: str) -> None:
     env = Marines(3, 3, 2)
     with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
         env.step(action)
-    env.reset(seed=0)
+    seen = env.reset(seed=0)
+    seen["avail_actions"][:] = True  # what is handed out changes nothing
     before = env.snapshot()
     with pytest.raises(rc.errors.OptionError) as caught:
         env.step(action)

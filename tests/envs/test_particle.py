@@ -65,6 +65,25 @@ def test_an_environment_plays_the_same_whatever_is_beside_it(name: str, continuo
         same({key: value[order] for key, value in many[t].items()}, mixed[t])
 
 
+def test_sums_do_not_depend_on_the_number_of_environments() -> None:
+    """With many agents in contact a matrix product would add up in another order for another number."""
+
+    def run(count: int) -> np.ndarray:
+        world = particle.World(particle.simple_tag(num_good=4, num_adversaries=5), count, max_cycles=1000)
+        world.reset(seed=3)
+        world.pos *= 0.3
+        world.look()
+        random = np.random.default_rng(0)
+        for _ in range(60):
+            chosen = {g.key("action"): random.integers(0, 5, (1, len(g))) for g in world.groups}
+            world.step({key: np.repeat(value, count, axis=0) for key, value in chosen.items()})
+        return world.pos
+
+    most = run(80)
+    for count in (1, 2, 3, 7, 21, 31, 37, 51, 64, 73):
+        np.testing.assert_array_equal(run(count), most[..., :count])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_seeds_differ_and_episodes_do_not_repeat(name: str) -> None:
     env = envs.make(name, num_envs=3)
@@ -103,8 +122,17 @@ def test_a_snapshot_goes_on_bit_for_bit(name: str, continuous: bool) -> None:
         same(step.seen, again.seen)
         if t == 0:
             same({key: again.row[key] for key in seen}, seen)
-    with pytest.raises(rc.errors.OptionError, match=r"^state\['vel'\] must have shape .*, got nothing$"):
-        other.restore({key: value for key, value in kept.items() if key != "vel"})
+    for broken, message in (
+        (
+            {key: value for key, value in kept.items() if key != "vel"},
+            r"^state\['vel'\] must have shape .*, got nothing$",
+        ),
+        ({key: value for key, value in kept.items() if key != "dice/key"}, r"^state\['dice/key'\] must have shape"),
+        ({**kept, "dice/place": kept["dice/place"][:1]}, r"^state\['dice/place'\] must have shape \(3,\), got \(1,\)$"),
+        ({**kept, "pos": kept["pos"] * np.nan}, r"^state\['pos'\] must be finite, got NaN or infinity$"),
+    ):
+        with pytest.raises(rc.errors.OptionError, match=message):
+            other.restore(broken)
     same(other.step(act(other, [0, 1, 2], 20)).row, env.step(act(env, [0, 1, 2], 20)).row)  # nothing was changed
 
 
@@ -118,6 +146,8 @@ def test_what_is_given_out_is_not_written_to_again(name: str) -> None:
         step = env.step(action)
         for value in (*step.seen.values(), *step.row.values()):
             held.append((value, value.copy()))
+        for value in action.values():
+            value[:] = 0  # the caller's own array
     for value, copy in held:
         np.testing.assert_array_equal(value, copy)
 
@@ -169,6 +199,22 @@ def test_bounds(name: str, seed: int, continuous: bool) -> None:
             assert all((value <= 0).all() for key, value in step.row.items() if key.endswith("reward"))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "uint64", ">i4", ">i8"])
+def test_whole_numbers_of_any_kind(dtype: str) -> None:
+    env = envs.make("simple_spread", num_envs=2)
+    env.reset(seed=0)
+    step = env.step(np.full((2, 3), 4, dtype))
+    np.testing.assert_array_equal(step.row["action"], np.full((2, 3), 4))
+    assert (step.seen["obs"][:, :, 1] > 0).all()
+
+
+def test_large_numbers_that_are_finite() -> None:
+    env = envs.make("simple_spread", num_envs=600, continuous_actions=True)
+    env.reset(seed=0)
+    env.step(np.ones((600, 3, 5), np.float16))
+    env.step(np.full((600, 3, 5), 3e38, np.float32))
+
+
 def test_success_at_one_place_begins_anew_there_only() -> None:
     env: Any = envs.make("simple_spread", num_envs=3, N=1, terminate_on_success=True)
     env.reset(seed=0)
@@ -214,6 +260,10 @@ def test_reports() -> None:
         ("simple_spread", np.full((2, 3), 5), "action must be from 0 to 4, got 5"),
         ("simple_spread", np.full((2, 3), -1, np.int8), "action must be from 0 to 4, got -1"),
         ("simple_spread", {"actions": 1}, "action must have action, got actions"),
+        ("simple_spread", {"action/x": 1}, "action must have action, got action/x"),
+        ("simple_spread", {"action": np.zeros((2, 3), int), "more": 1}, "action must have action, got action, more"),
+        ("simple_spread", [[1, 2, 3], [1]], "action must be an array, got lists of different lengths"),
+        ("simple_spread", np.full((2, 3), 9).astype(">i8"), "action must be from 0 to 4, got 9"),
         (
             "simple_tag",
             np.zeros((2, 4), int),
@@ -261,6 +311,7 @@ def test_numbers_that_cannot_be(action: Any, message: str) -> None:
             "num_agent_neighbors must be a whole number of at least 1 or None, got 0",
         ),
         ("simple_tag", {"prey_speed": 0}, "prey_speed must be above 0 and at most 10, got 0"),
+        ("simple_tag", {"prey_speed": "a"}, "prey_speed must be above 0 and at most 10, got 'a'"),
         ("simple_tag", {"num_obstacles": -1}, "num_obstacles must be a whole number of at least 0, got -1"),
         ("simple", {"num_envs": 0}, "num_envs must be a whole number of at least 1, got 0"),
         ("simple", {"max_cycles": 2.5}, "max_cycles must be a whole number of at least 1, got 2.5"),

@@ -19,6 +19,8 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("simple_spread", {"N": 5, "local_ratio": 0.1}),
     ("simple_spread", {"N": 4, "num_agent_neighbors": 2, "num_landmark_neighbors": 3}),
     ("simple_spread", {"N": 2, "num_agent_neighbors": 3, "num_landmark_neighbors": 5}),
+    ("simple_spread", {"N": 1, "num_agent_neighbors": 2}),
+    ("simple_tag", {"num_obstacles": 0, "num_landmark_neighbors": 2}),
     ("simple_adversary", {"N": 4}),
     ("simple_adversary", {"N": 3, "num_agent_neighbors": 2, "num_landmark_neighbors": 2}),
     ("simple_tag", {"num_good": 2, "num_adversaries": 4, "num_obstacles": 3}),

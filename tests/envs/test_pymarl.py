@@ -45,7 +45,7 @@ def test_both_signatures(kind: type[Any], wins_at: int | None, own: bool) -> Non
 
 
 def test_seeds_go_where_they_can() -> None:
-    seeds = envs.seeds(7, 2)
+    seeds = [seed % 2**31 for seed in envs.seeds(7, 2)]
     for kind in (New, Sown):
         env = Lockstep([FromPymarl(kind()) for _ in range(2)])
         np.testing.assert_array_equal(env.reset(seed=7)["obs"][:, 0, 0], np.array(seeds, np.float32) + 1)
@@ -68,7 +68,7 @@ def test_a_seed_among_the_options_becomes_each_ones_own() -> None:
 
     pymarl_world.Seeded = Seeded  # type: ignore[attr-defined]
     envs.make("pymarl:pymarl_world:Seeded", num_envs=3, seed=7)
-    assert made == envs.seeds(7, 3)
+    assert made == [seed % 2**31 for seed in envs.seeds(7, 3)]
 
 
 def test_agents_that_end_in_different_ways() -> None:
@@ -141,7 +141,7 @@ def test_there_and_back(name: str, steps: Any) -> None:
     again = Lockstep([FromPymarl(ToPymarl(envs.make(name, **options), steps=steps)) for _ in range(2)])
     info = ToPymarl(envs.make(name, **options)).get_env_info()
     assert again.groups[0].obs_space.shape == (info["obs_shape"],)
-    seen, other = direct.reset(seed=8), again.reset(seed=8)
+    seen, other = direct.reset(seed=[seed % 2**31 for seed in envs.seeds(8, 2)]), again.reset(seed=8)
     random = np.random.default_rng(0)
     ends = 0
     for _ in range(62):
@@ -167,7 +167,7 @@ def test_there_and_back(name: str, steps: Any) -> None:
             np.testing.assert_array_equal(one.row["final_state"], two.row["final_state"])
             if not one.ended.all():  # begun anew by itself one plays on, the other's next episode is another one
                 break
-            seen, other = direct.reset(seed=ends), again.reset(seed=ends)
+            seen, other = direct.reset(seed=[ends, ends + 9]), again.reset(seed=[ends, ends + 9])
         else:
             seen, other = one.seen, two.seen
     assert ends > 0

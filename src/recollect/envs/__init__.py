@@ -1,7 +1,7 @@
 """Environments: many in lockstep, many agents in each.
 
 env = recollect.envs.make("simple_tag", num_envs=64)
-memory = recollect.Memory(env.schema, capacity=1_000_000, lanes=env.num_envs)
+memory = recollect.Memory(env.schema, capacity=64_000, lanes=env.num_envs)
 seen = env.reset(seed=0)
 step = env.step(action)
 memory.append(**step.row)

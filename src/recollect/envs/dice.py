@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.errors import OptionError
 
-__all__ = ["Dice", "seeds", "seeds_for"]
+__all__ = ["Dice", "restored", "seeds", "seeds_for"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -32,11 +32,13 @@ def seeds(seed: int | None, count: int) -> list[int]:
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not 0 <= seed < 2**63:
         raise OptionError("seed", "be a whole number from 0 to 2**63 - 1, or None", repr(seed))
     base = _mix(np.array([seed], np.uint64))
-    return [int(n) for n in _mix(base + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN) >> np.uint64(33)]
+    return [int(n) for n in _mix(base + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN) >> np.uint64(1)]
 
 
 def seeds_for(seed: int | Sequence[int] | None, count: int) -> list[int]:
     """One seed an environment, from one for all of them or from a list that has them."""
+    if isinstance(seed, np.ndarray) and seed.ndim == 0:
+        seed = seed.item()
     if seed is None or isinstance(seed, (int, np.integer)):
         return seeds(seed, count)
     if not isinstance(seed, (list, tuple, np.ndarray, range)):
@@ -86,6 +88,24 @@ class Dice:
     def restore(self, state: Mapping[str, Array]) -> None:
         """Go on from where a snapshot was taken."""
         self._key, self._episode, self._place = (np.array(state[k], np.uint64) for k in ("key", "episode", "place"))
+
+
+def restored(state: Mapping[str, Array], own: Mapping[str, Array], dice: Dice | None, count: int) -> Dice:
+    """Write a snapshot's arrays over an environment's own, if all of them fit; returns the dice to go on with."""
+    kept = Dice(range(count)).snapshot()
+    wanted = {name: value.shape for name, value in own.items()}
+    wanted |= {f"dice/{name}": value.shape for name, value in kept.items()}
+    for name, shape in wanted.items():
+        given = np.shape(state[name]) if name in state else "nothing"
+        if given != shape:
+            raise OptionError(f"state[{name!r}]", f"have shape {shape}", given)
+        if not np.isfinite(state[name]).all():
+            raise OptionError(f"state[{name!r}]", "be finite", "NaN or infinity")
+    for name, value in own.items():
+        value[...] = state[name]
+    dice = Dice(range(count)) if dice is None else dice
+    dice.restore({name: state[f"dice/{name}"] for name in kept})
+    return dice
 
 
 def _mix(word: Array) -> Array:

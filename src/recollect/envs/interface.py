@@ -1,13 +1,13 @@
 """What every environment here looks like: many environments in lockstep, many agents in each.
 
->>> env = recollect.envs.make("simple_tag", num_envs=64)
->>> memory = recollect.Memory(env.schema, capacity=1_000_000, lanes=env.num_envs)
->>> seen = env.reset(seed=0)                # {"adversary/obs": [64, 3, 16], "agent/obs": [64, 1, 14]}
->>> for _ in range(1000):
-...     action = policy(seen)               # {"adversary/action": [64, 3], "agent/action": [64, 1]}
-...     step = env.step(action)
-...     memory.append(**step.row)           # what was seen, done, and came of it; the true final observation at an end
-...     seen = step.seen                    # where an episode ended, the next one has begun
+    env = recollect.envs.make("simple_tag", num_envs=64)
+    memory = recollect.Memory(env.schema, capacity=64_000, lanes=env.num_envs)
+    seen = env.reset(seed=0)            # {"adversary/obs": [64, 3, 16], "agent/obs": [64, 1, 14]}
+    for _ in range(1000):
+        action = policy(seen)           # {"adversary/action": [64, 3], "agent/action": [64, 1]}
+        step = env.step(action)
+        memory.append(**step.row)       # what was seen, done, and came of it; the true final observation at an end
+        seen = step.seen                # where an episode ended, the next one has begun
 
 Names are the memory's: ``obs``, ``action``, ``reward``, ``agent_mask``, ``avail_actions`` and ``state``, with the group
 before a slash where agents differ. Every array has the environments first, then the agents of the group.
@@ -30,7 +30,18 @@ try:
 except ImportError:
     raise MissingExtra("gymnasium", "envs") from None
 
-__all__ = ["AgentGroup", "Array", "Env", "Step", "as_actions", "finals", "schema_of"]
+__all__ = [
+    "AgentGroup",
+    "Array",
+    "Env",
+    "Step",
+    "as_actions",
+    "choices",
+    "finals",
+    "numbers",
+    "plain_actions",
+    "schema_of",
+]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -166,6 +177,36 @@ def as_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) ->
         wanted = ", ".join(group.key("action") for group in groups)
         raise OptionError("action", f"be a mapping with {wanted}", type(action).__name__)
     return {groups[0].key("action"): action}
+
+
+def plain_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) -> Mapping[str, Any]:
+    """Actions by field name, where every group's are one array and nothing else is given."""
+    given = as_actions(groups, action)
+    wanted = [group.key("action") for group in groups]
+    if len(given) != len(wanted) or any(key not in given for key in wanted):
+        raise OptionError("action", f"have {', '.join(wanted)}", ", ".join(map(str, given)))
+    return given
+
+
+def choices(name: str, action: Any, shape: tuple[int, ...], count: int) -> Array:
+    """A choice for each agent as an array of its own, if all are from 0 to below ``count``."""
+    chosen = numbers(name, action)
+    if chosen.shape != shape:
+        raise OptionError(name, f"have shape {list(shape)}", list(chosen.shape))
+    if chosen.dtype.kind not in "iu":
+        raise OptionError(name, "be whole numbers", chosen.dtype)
+    places = chosen.astype(np.int64)
+    if places.view(np.uint64).max() >= count:  # below zero is far too large as unsigned
+        raise OptionError(name, f"be from 0 to {count - 1}", chosen[(chosen < 0) | (chosen >= count)][0])
+    return places
+
+
+def numbers(name: str, value: Any) -> Array:
+    """The value as an array, if it is one."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise OptionError(name, "be an array", "lists of different lengths") from None
 
 
 def _has(action: Mapping[str, Any], key: str) -> bool:

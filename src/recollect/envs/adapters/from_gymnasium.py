@@ -11,7 +11,7 @@ from gymnasium import Space
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from recollect.envs.adapters.lockstep import check_actions, check_started, final_names
-from recollect.envs.adapters.one import Outcome, flat, nest
+from recollect.envs.adapters.one import Outcome, flat, nest, short
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
 from recollect.errors import EnvError, OptionError
@@ -33,7 +33,7 @@ class FromGymnasium:
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
-        obs, _ = self._env.reset(seed=seed)
+        obs, _ = self._env.reset(seed=short(seed))
         return self._see(obs)
 
     def step(self, action: Mapping[str, Array]) -> Outcome:
@@ -110,11 +110,11 @@ class FromGymnasiumVector:
     def _seeds(self, seed: int | Sequence[int]) -> int | list[int]:
         """A seed for each environment, or one for those that are made as a whole and take no more."""
         if isinstance(self._envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
-            return seeds_for(seed, self.num_envs)
+            return [int(short(one) or 0) for one in seeds_for(seed, self.num_envs)]
         if not isinstance(seed, (int, np.integer)):
             rule = f"be one number for {self.name}, which takes one for all its environments"
             raise OptionError("seed", rule, "a list")
-        return seeds_for(seed, 1)[0]
+        return int(short(seeds_for(seed, 1)[0]) or 0)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere."""

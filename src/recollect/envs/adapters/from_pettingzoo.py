@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import Outcome, flat, is_number, nest, stack
+from recollect.envs.adapters.one import Outcome, flat, is_number, nest, short, stack
 from recollect.envs.interface import AgentGroup, Array
 from recollect.errors import MissingExtra, OptionError
 from recollect.schema.spaces import by_kind
@@ -65,7 +65,7 @@ class FromPettingZoo:
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
-        obs, infos = self._env.reset(seed=seed)
+        obs, infos = self._env.reset(seed=short(seed))
         return self._see(_named(obs), _named(infos), {str(agent) for agent in self._env.agents})
 
     def step(self, action: Mapping[str, Array]) -> Outcome:

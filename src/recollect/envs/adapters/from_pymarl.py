@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import Outcome
+from recollect.envs.adapters.one import Outcome, short
 from recollect.envs.dice import seeds
 from recollect.envs.interface import AgentGroup, Array
 from recollect.errors import EnvError, OptionError
@@ -53,6 +53,7 @@ class FromPymarl:
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
+        seed = short(seed)
         if seed is None:
             self._env.reset()
         elif self._seedable:
@@ -127,7 +128,7 @@ class MakePymarl:
     def __init__(self, path: str, options: Mapping[str, Any], index: int = 0) -> None:
         self._path, self._options = path, dict(options)
         if self._options.get("seed") is not None:
-            self._options["seed"] = seeds(self._options["seed"], index + 1)[index]
+            self._options["seed"] = short(seeds(self._options["seed"], index + 1)[index])
 
     def __call__(self) -> FromPymarl:
         """Make it."""

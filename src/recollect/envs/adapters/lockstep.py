@@ -10,7 +10,7 @@ from gymnasium import Space, spaces
 
 from recollect.envs.adapters.one import One, Outcome, is_number, leaves, stack
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
+from recollect.envs.interface import AgentGroup, Array, Step, as_actions, numbers, schema_of
 from recollect.errors import OptionError
 from recollect.schema import Schema
 
@@ -89,7 +89,7 @@ def check_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any], num_e
         for key, space in leaves(group.action_space, group.key("action")).items():
             if key not in action:
                 raise OptionError("action", f"have {key}", ", ".join(action))
-            value = np.array(action[key])
+            value = numbers(key, action[key]).copy()
             shape = (num_envs, len(group), *(space.shape or ()))
             if value.shape != shape:
                 raise OptionError(key, f"have shape {list(shape)}", list(value.shape))

@@ -10,7 +10,7 @@ from gymnasium import Space, spaces
 
 from recollect.envs.interface import AgentGroup, Array
 
-__all__ = ["One", "Outcome", "flat", "is_number", "leaves", "nest", "stack"]
+__all__ = ["One", "Outcome", "flat", "is_number", "leaves", "nest", "short", "stack"]
 
 
 class Outcome(NamedTuple):
@@ -89,6 +89,11 @@ def is_number(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "biuf"
     return isinstance(value, (bool, int, float, np.number, np.bool_))
+
+
+def short(seed: int | None) -> int | None:
+    """A seed that every environment takes: of 31 bits."""
+    return None if seed is None else seed & 0x7FFFFFFF
 
 
 def stack(parts: list[dict[str, Array]]) -> dict[str, Array]:

@@ -29,6 +29,7 @@ TICKS, LOOPS = 4, 2  # a step of an agent is eight loops of the game, sixteen a 
 SPEED = 2.25 / 16 * LOOPS  # a tick
 RELOAD, RELOAD_FROM, RELOAD_TO = 13.8, -1.0, 2.0  # loops between shots, and how far that varies
 _SPACING, _SHIFT, _NOISE = 1.4, 1.0, 0.3  # a start: units apart, a side moved as one, each unit by itself
+_TOGETHER = 1e-9
 _LOWEST = np.array([0.0, SOUTH])[:, None, None]
 _HIGHEST = np.array([FIELD, NORTH])[:, None, None] - 1e-6
 
@@ -61,6 +62,8 @@ class Battle:
         self._each = np.arange(num_envs)
         self._goal = np.array(ALLY_START)[:, None, None]
         self._pairs = np.triu_indices(self.units, 1)
+        turns = np.arange(len(self._pairs[0])) * 2.4  # radians, so that no two pairs part the same way
+        self._ways = np.array([np.cos(turns), np.sin(turns)]) * _TOGETHER
         self._start = _formation(allies, enemies)
 
     def begin(self, rows: Array, dice: Dice) -> None:
@@ -118,10 +121,10 @@ class Battle:
             self._move(going, alive)
 
             if fires.any():
-                self.cooldown[fires] += reload[fires]
+                self.cooldown[fires] += reload[fires]  # part of a tick counts towards the next reload
                 self._hit(fires, target)
-            self.cooldown -= LOOPS
-            np.maximum(self.cooldown, -LOOPS, out=self.cooldown)  # part of a tick counts towards the next reload
+            np.maximum(self.cooldown, 0, out=self.cooldown)
+            self.cooldown -= LOOPS * (self.cooldown > 0)
         self.measure()
 
     def _hunt(self) -> None:
@@ -143,7 +146,8 @@ class Battle:
         return way
 
     def _move(self, going: Array, alive: Array) -> None:
-        """Walk, and make room: units that overlap part by half of it each."""
+        """Walk, then make room: units that overlap part by half of it each."""
+        self.pos += going
         one, other = self._pairs
         offset = self.pos.take(other, axis=1)
         offset -= self.pos.take(one, axis=1)
@@ -154,12 +158,13 @@ class Battle:
             both = alive[one[pair], battle] & alive[other[pair], battle]
             pair, battle = pair[both], battle[both]
             between = offset[:, pair, battle]
-            away = np.maximum(_length(between), 1e-9)
+            away = _length(between)
+            between[:, away < _TOGETHER] = self._ways[:, pair[away < _TOGETHER]]  # in one place any way will do
+            away = np.maximum(away, _TOGETHER)
             between *= (2 * RADIUS - away) / (2 * away)
             for axis in (0, 1):
-                np.subtract.at(going[axis], (one[pair], battle), between[axis])
-                np.add.at(going[axis], (other[pair], battle), between[axis])
-        self.pos += going
+                np.subtract.at(self.pos[axis], (one[pair], battle), between[axis])
+                np.add.at(self.pos[axis], (other[pair], battle), between[axis])
         np.maximum(self.pos, _LOWEST, out=self.pos)
         np.minimum(self.pos, _HIGHEST, out=self.pos)
 
@@ -186,13 +191,15 @@ def _length(offset: Array) -> Array:
 
 
 def _formation(allies: int, enemies: int) -> Array:
-    """Where units start, before noise, ``[2, units]``: each side in columns around its place, none too close."""
+    """Where units start, before noise, ``[2, units]``: each side in columns around its place, none too close, the
+    sides as in a mirror.
+    """
     places: list[tuple[float, float]] = []
-    for count, (x, y) in ((allies, ALLY_START), (enemies, ENEMY_START)):
+    for count, (x, y), back in ((allies, ALLY_START, -1), (enemies, ENEMY_START, 1)):
         column = min(count, 5 if count <= 10 else 8)
         ranks = -(-count // column)
         for unit in range(count):
             rank, file = divmod(unit, column)
             height = min(column, count - rank * column)
-            places.append((x + _SPACING * (rank - (ranks - 1) / 2), y + _SPACING * (file - (height - 1) / 2)))
+            places.append((x + back * _SPACING * (rank - (ranks - 1) / 2), y + _SPACING * (file - (height - 1) / 2)))
     return np.array(places).T

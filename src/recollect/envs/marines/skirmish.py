@@ -8,8 +8,8 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.dice import Dice, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
+from recollect.envs.dice import Dice, restored, seeds_for
+from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of
 from recollect.envs.marines import views
 from recollect.envs.marines.battle import HIT_POINTS, Battle
 from recollect.errors import OptionError
@@ -46,6 +46,7 @@ class Marines:
         for name, number in (("allies", allies), ("enemies", enemies), ("num_envs", num_envs), ("limit", limit)):
             if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
                 raise OptionError(name, "be a whole number of at least 1", repr(number))
+        allies, enemies = int(allies), int(enemies)
         if max(allies, enemies) > 50:
             raise OptionError("allies and enemies", "be at most 50 each", f"{allies} and {enemies}")
         if reward not in ("positive", "losses", "sparse"):
@@ -55,14 +56,13 @@ class Marines:
         self.shared_reward = True
         self._limit = int(limit)
         self.limit: int | None = self._limit
-        self.battle = Battle(int(allies), int(enemies), self.num_envs)
+        self.battle = Battle(allies, enemies, self.num_envs)
         self._reward = reward
         self._scale = _MOST / (_KILL * enemies + _WIN + HIT_POINTS * enemies)
-        choices = views.FIRST_ATTACK + enemies
-        self._choices = choices
+        self._choices = views.FIRST_ATTACK + enemies
         names = tuple(f"marine_{i}" for i in range(allies))
         obs = spaces.Box(-1.0, 1.0, (views.obs_size(allies, enemies),), np.float32)
-        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
+        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", names, obs, spaces.Discrete(self._choices), avail=True),)
         most = spaces.Box(-1.0, 2.0, (views.state_size(allies, enemies),), np.float32)
         self.state_space: Space[Any] | None = most if state else None
         self.schema = schema_of(self.groups, self.state_space, shared_reward=True)
@@ -95,6 +95,7 @@ class Marines:
 
     def _observe(self) -> dict[str, Array]:
         allowed = views.available(self.battle)
+        self._allowed = allowed.copy()  # what is handed out may be written to
         seen = {"obs": views.observe(self.battle, allowed), "avail_actions": allowed}
         if self.state_space is not None:
             seen["state"] = views.state_of(self.battle, self.last)
@@ -104,7 +105,7 @@ class Marines:
         """Take a step in every battle."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
-        chosen = self._check(as_actions(self.groups, action)["action"])
+        chosen = self._check(plain_actions(self.groups, action)["action"])
         battle, allies = self.battle, self.battle.allies
         row: dict[str, Any] = {**self._seen, "action": chosen}
         orders = chosen.T
@@ -139,19 +140,11 @@ class Marines:
         return Step(dict(seen), row, terminated, truncated, info)
 
     def _check(self, action: Any) -> Array:
-        chosen = np.asarray(action)
-        shape = (self.num_envs, self.battle.allies)
-        if chosen.shape != shape:
-            raise OptionError("action", f"have shape {list(shape)}", list(chosen.shape))
-        if chosen.dtype.kind not in "iu":
-            raise OptionError("action", "be whole numbers", chosen.dtype)
-        if chosen.view(f"u{chosen.itemsize}").max() >= self._choices:  # below zero is far too large as unsigned
-            wrong = chosen[(chosen < 0) | (chosen >= self._choices)][0]
-            raise OptionError("action", f"be from 0 to {self._choices - 1}", wrong)
-        allowed = np.take_along_axis(self._seen["avail_actions"], chosen[:, :, None].astype(np.int64), axis=2)
+        chosen = choices("action", action, (self.num_envs, self.battle.allies), self._choices)
+        allowed = np.take_along_axis(self._allowed, chosen[:, :, None], axis=2)
         if not allowed.all():
             env, agent, _ = np.argwhere(~allowed)[0]
-            remedy = f"avail_actions[{env}, {agent}] allows {np.flatnonzero(self._seen['avail_actions'][env, agent])}."
+            remedy = f"avail_actions[{env}, {agent}] allows {np.flatnonzero(self._allowed[env, agent])}."
             raise OptionError(f"action[{env}, {agent}]", "be available", chosen[env, agent], remedy)
         return chosen
 
@@ -197,13 +190,5 @@ class Marines:
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
         """Go on from a snapshot of battles like these; return what is seen."""
-        own = self._own()
-        for name, value in own.items():
-            given = np.shape(state[name]) if name in state else "nothing"
-            if given != value.shape:
-                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", given)
-        for name, value in own.items():
-            value[...] = state[name]
-        self._dice = self._dice or Dice(range(self.num_envs))
-        self._dice.restore({name.removeprefix("dice/"): v for name, v in state.items() if name.startswith("dice/")})
+        self._dice = restored(state, self._own(), self._dice, self.num_envs)
         return self.look()

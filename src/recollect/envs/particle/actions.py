@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import spaces
 
-from recollect.envs.interface import Array
+from recollect.envs.interface import Array, choices, numbers
 from recollect.envs.particle.bodies import Agent
 from recollect.errors import OptionError
 
@@ -50,16 +50,8 @@ class Controls:
         """
         if self._continuous:
             return self._decode_numbers(name, action, first, last, num_envs)
-        chosen = np.asarray(action)
-        choices = self._choices[first]
         body = self._agents[first]
-        if chosen.shape != (num_envs, last - first):
-            raise OptionError(name, f"have shape [{num_envs}, {last - first}]", list(chosen.shape))
-        if chosen.dtype.kind not in "iu":
-            raise OptionError(name, "be whole numbers", chosen.dtype)
-        if chosen.view(f"u{chosen.itemsize}").max() >= choices:  # below zero is far too large as unsigned
-            wrong = chosen[(chosen < 0) | (chosen >= choices)][0]
-            raise OptionError(name, f"be from 0 to {choices - 1}", wrong)
+        chosen = choices(name, action, (num_envs, last - first), self._choices[first])
         turned = chosen.T
         push_x = push_y = said = None
         if body.moves:
@@ -74,15 +66,14 @@ class Controls:
         self, name: str, action: Any, first: int, last: int, num_envs: int
     ) -> tuple[Array, tuple[Array | None, Array | None, Array | None]]:
         body = self._agents[first]
-        given = np.asarray(action)
+        given = numbers(name, action)
         shape = (num_envs, last - first, _PUSHES * body.moves + self._words * body.speaks)
         if given.shape != shape:
             raise OptionError(name, f"have shape {list(shape)}", list(given.shape))
         if given.dtype.kind not in "fiu":
             raise OptionError(name, "be numbers", given.dtype)
-        if not np.isfinite(given.sum()):
-            wrong = given[~np.isfinite(given)]
-            raise OptionError(name, "be finite", wrong[0] if len(wrong) else "a sum that is not")
+        if not np.isfinite(given).all():
+            raise OptionError(name, "be finite", given[~np.isfinite(given)][0])
         turned = np.minimum(np.maximum(given, 0.0), 1.0).transpose(1, 2, 0)
         push_x = push_y = said = None
         if body.moves:
@@ -91,4 +82,4 @@ class Controls:
             push_y = (turned[:, 4] - turned[:, 3]) * accel
         if body.speaks:
             said = turned[:, _PUSHES * body.moves :]
-        return given, (push_x, push_y, said)
+        return given.copy(), (push_x, push_y, said)

@@ -23,7 +23,8 @@ def draw(world: World, index: int) -> Array:
     pos = world.pos[:, :, index]
     far = max(1.15, float(np.abs(pos).max()) + 0.15)
     canvas = Canvas((-far, -far), (far, far), _WIDTH)
-    for tick in np.arange(-np.floor(far * 2), np.floor(far * 2) + 1) / 2:
+    apart = 0.5 * max(1, round(far / 2))
+    for tick in np.arange(-np.floor(far / apart), np.floor(far / apart) + 1) * apart:
         canvas.line([(tick, -far), (tick, far)], (232, 232, 226))
         canvas.line([(-far, tick), (far, tick)], (232, 232, 226))
     canvas.line([(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)], (205, 205, 198), 1.5)

@@ -46,7 +46,7 @@ def simple_crypto() -> Scenario:
     grey = (90, 98, 110)
     return Scenario(
         name="simple_crypto",
-        agents=(talker("eve_0", (224, 49, 49)), talker("bob_0", grey), talker("alice_0", grey)),
+        agents=(talker("eve_0", (134, 46, 156)), talker("bob_0", grey), talker("alice_0", grey)),
         landmarks=tuple(Landmark(f"landmark {i}", colour=_SHOWN[i]) for i in range(2)),
         words=_WORDS,
         draws={"goal": 2, "key": 2},

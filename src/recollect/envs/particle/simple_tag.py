@@ -38,7 +38,7 @@ def simple_tag(
     positive("num_obstacles", num_obstacles, least=0)
     peers = positive("num_agent_neighbors", num_agent_neighbors, none=True)
     marks = positive("num_landmark_neighbors", num_landmark_neighbors, none=True)
-    if not 0 < prey_speed <= 10:
+    if not isinstance(prey_speed, (int, float)) or not 0 < prey_speed <= 10:
         raise OptionError("prey_speed", "be above 0 and at most 10", repr(prey_speed))
     total = hunters + num_good
 

@@ -12,8 +12,8 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.dice import Dice, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
+from recollect.envs.dice import Dice, restored, seeds_for
+from recollect.envs.interface import AgentGroup, Array, Step, plain_actions, schema_of
 from recollect.envs.particle.actions import Controls
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
 from recollect.errors import OptionError
@@ -86,11 +86,8 @@ class World:
         self._touch = np.array([[sizes[a] + sizes[b]] for a, b in pairs])
         self._near = np.empty((len(pairs), self.num_envs))
         self._away = np.empty((len(pairs), 2, self.num_envs))
-        self._pushed = np.zeros((len(agents), len(pairs)))
-        for pair, (a, b) in enumerate(pairs):
-            self._pushed[a, pair] = -_CONTACT_FORCE if agents[a].moves else 0
-            if b < len(agents) and agents[b].moves:
-                self._pushed[b, pair] = _CONTACT_FORCE
+        self._pushes = np.zeros((2 * len(pairs) + 1, 2, self.num_envs))
+        self._pushed = _who_is_pushed(pairs, agents)
         self.touching = sizes[:, None] + sizes[None, : len(bodies)]
         """Distance at which two bodies touch, ``[bodies, bodies]``."""
         self._spread = np.array([*(1.0 for _ in agents), *(mark.spread for mark in scenario.landmarks)])[:, None, None]
@@ -152,7 +149,7 @@ class World:
         """Take a step everywhere."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
-        given = as_actions(self.groups, action)
+        given = plain_actions(self.groups, action)
         row: dict[str, Any] = dict(self._seen)
         pushes = []
         for group in self.groups:
@@ -208,15 +205,7 @@ class World:
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
         """Go on from a snapshot of a world like this one; return what is seen."""
-        own = self._own()
-        for name, value in own.items():
-            given = np.shape(state[name]) if name in state else "nothing"
-            if given != value.shape:
-                raise OptionError(f"state[{name!r}]", f"have shape {value.shape}", given)
-        for name, value in own.items():
-            value[...] = state[name]
-        self._dice = self._dice or Dice(range(self.num_envs))
-        self._dice.restore({name.removeprefix("dice/"): v for name, v in state.items() if name.startswith("dice/")})
+        self._dice = restored(state, self._own(), self._dice, self.num_envs)
         return self.look()
 
     # ---- physics ---------------------------------------------------------------------------------------------------
@@ -259,9 +248,12 @@ class World:
         touching = depth > _NO_FORCE
         push = np.zeros_like(near)
         push[touching] = np.logaddexp(0, depth[touching]) * _CONTACT_MARGIN / np.maximum(near[touching], 1e-12)
-        away *= push[:, None]
+        push *= _CONTACT_FORCE
         pairs = len(self._pairs)
-        return (self._pushed @ away.reshape(pairs, -1)).reshape(self._force.shape)
+        np.multiply(away, push[:, None], out=self._pushes[:pairs])
+        np.negative(self._pushes[:pairs], out=self._pushes[pairs:-1])
+        # Added up in a fixed order: a matrix product's depends on how many environments there are.
+        return np.asarray(self._pushes.take(self._pushed, axis=0).sum(axis=1))
 
     def _measure(self) -> None:
         np.subtract(self.pos, self.pos[: self.num_agents, None], out=self.offset)
@@ -299,13 +291,27 @@ class World:
     def nearest(self, me: int, bodies: Sequence[int], count: int) -> Array:
         """Which of some bodies are nearest to an agent, nearest first, ``[count or fewer, E]``."""
         order = np.argsort(self.distance[me, list(bodies)], axis=0)[:count]
-        return np.asarray(bodies)[order]
+        return np.asarray(bodies, np.intp)[order]
 
     def to_nearest(self, me: int, nearest: Array, count: int) -> Array:
         """From an agent to its nearest bodies, ``[2 * count, E]``, zero where there are fewer."""
         found = np.zeros((count, 2, self.num_envs))
         found[: len(nearest)] = np.take_along_axis(self.offset[me], nearest[:, None], axis=0)
         return found.reshape(-1, self.num_envs)
+
+
+def _who_is_pushed(pairs: Sequence[tuple[int, int]], agents: Sequence[Agent]) -> Array:
+    """For each agent the pushes on it, ``[A, most]``: pair p pushes its second body by row p and its first by row
+    p + pairs; the last row is no push.
+    """
+    found: list[list[int]] = [[] for _ in agents]
+    for pair, (one, other) in enumerate(pairs):
+        if agents[one].moves:
+            found[one].append(pair + len(pairs))
+        if other < len(agents) and agents[other].moves:
+            found[other].append(pair)
+    most = max((len(pushes) for pushes in found), default=0)
+    return np.array([[*pushes, *[2 * len(pairs)] * (most - len(pushes))] for pushes in found], np.intp)
 
 
 def _endless(size: int) -> spaces.Box:

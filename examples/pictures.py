@@ -1,0 +1,54 @@
+"""Draw every world for the docs: ``python examples/pictures.py docs/images``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from recollect import envs
+from recollect.envs import particle
+from recollect.envs.film import save_film
+from recollect.envs.marines import players
+
+
+def particle_picture(name: str) -> Any:
+    """A world after some steps of chance."""
+    env = envs.make(name)
+    env.reset(seed=list(particle.SCENARIOS).index(name) + 3)
+    generator = np.random.default_rng(1)
+    for _ in range(8):
+        env.step({g.key("action"): generator.integers(0, g.action_space.n, (1, len(g))) for g in env.groups})
+    return env.render()
+
+
+def battle(name: str, seed: int) -> list[Any]:
+    """Pictures of one battle, all shooting together."""
+    env = envs.make(name)
+    seen = env.reset(seed=seed)
+    pictures = [env.render()]
+    while True:
+        step = env.step(players.focus(seen))
+        if step.ended[0]:
+            return pictures
+        pictures.append(env.render())
+        seen = step.seen
+
+
+def main(folder: Path) -> None:
+    """Write all pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tiles = [particle_picture(name) for name in particle.SCENARIOS]
+    for name, tile in zip(particle.SCENARIOS, tiles, strict=True):
+        Image.fromarray(tile).save(folder / f"{name}.png", optimize=True)
+    for name in ("marines_4v4", "marines_8v8"):
+        pictures = battle(name, seed=1)
+        Image.fromarray(pictures[len(pictures) * 2 // 3]).save(folder / f"{name}.png", optimize=True)
+        save_film(folder / f"{name}.gif", pictures, fps=6)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/images"))
