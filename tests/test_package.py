@@ -72,8 +72,13 @@ def test_only_memory_opens_the_core() -> None:
 
 
 def test_importing_brings_numpy_and_nothing_else() -> None:
-    code = "import sys, recollect; print([m for m in ('torch', 'gymnasium', 'matplotlib', 'rich') if m in sys.modules])"
+    code = "import sys, recollect; print([m for m in ('torch', 'gymnasium', 'matplotlib', 'rich', 'PIL') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_environments_bring_no_torch() -> None:
+    code = "import sys; from recollect import envs; envs.make('marines_4v4').reset(); print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_the_stub_is_the_cores() -> None:
