@@ -72,7 +72,8 @@ def test_only_memory_opens_the_core() -> None:
 
 
 def test_importing_brings_numpy_and_nothing_else() -> None:
-    code = "import sys, recollect; print([m for m in ('torch', 'gymnasium', 'matplotlib', 'rich', 'PIL') if m in sys.modules])"
+    others = ("torch", "gymnasium", "matplotlib", "rich", "PIL")
+    code = f"import sys, recollect; print([m for m in {others} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
