@@ -61,6 +61,16 @@ def test_rows_do_not_disturb_each_other() -> None:
     np.testing.assert_array_equal(some.uniform(np.array([1]), 2), all_rows.uniform(np.array([1]), 2))
 
 
+def test_draws_go_on_and_episodes_do_not_depend_on_how_far() -> None:
+    one, two = Dice(range(5)), Dice(range(5))
+    every = np.arange(5)
+    one.begin(every), two.begin(every)
+    first = one.uniform(every, 2)
+    assert not np.isin(one.uniform(every, 2), first).any()
+    one.begin(every), two.begin(every)
+    np.testing.assert_array_equal(one.uniform(every, 4), two.uniform(every, 4))
+
+
 def test_integers() -> None:
     dice = Dice(range(3000))
     drawn = dice.integers(slice(None), 4, 7)
