@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import recollect as rc
 from recollect import envs
 from recollect.envs import particle
+from recollect.envs.particle.simple_tag import outside
 
 NAMES = list(particle.SCENARIOS)
 
@@ -136,9 +137,10 @@ def test_a_snapshot_goes_on_bit_for_bit(name: str, continuous: bool) -> None:
     same(other.step(act(other, [0, 1, 2], 20)).row, env.step(act(env, [0, 1, 2], 20)).row)  # nothing was changed
 
 
+@pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_given_out_is_not_written_to_again(name: str) -> None:
-    env = envs.make(name, num_envs=2, max_cycles=3, state=True)
+def test_what_is_given_out_is_not_written_to_again(name: str, continuous: bool) -> None:
+    env = envs.make(name, num_envs=2, max_cycles=3, state=True, continuous_actions=continuous)
     env.reset(seed=0)
     held: list[tuple[Any, Any]] = []
     for t in range(8):
@@ -230,6 +232,23 @@ def test_success_at_one_place_begins_anew_there_only() -> None:
     np.testing.assert_array_equal(env.pos[:, :, [0, 2]], before[:, :, [0, 2]])
     np.testing.assert_array_equal(step.row["final_obs"][[0, 2]], step.seen["obs"][[0, 2]])
     assert (step.row["final_obs"][1] != step.seen["obs"][1]).any()
+
+
+def test_success_at_the_very_end_is_the_clocks() -> None:
+    """As in mpe2: the last step of an episode is truncated, whatever else it is."""
+    env: Any = envs.make("simple_spread", num_envs=1, N=1, terminate_on_success=True, max_cycles=1)
+    env.reset(seed=0)
+    env.pos[1] = env.pos[0]
+    env.look()
+    step = env.step(np.zeros((1, 1), int))
+    assert step.truncated[0]
+    assert not step.terminated[0]
+
+
+def test_the_price_of_leaving() -> None:
+    places = np.array([0.5, 0.95, 1.5, 1.0, 30.0])
+    paid = outside(np.stack([places, np.zeros(5)])[None])[0]
+    np.testing.assert_allclose(paid, [0, 0.5, np.e, 1, 10])
 
 
 def test_bodies_in_one_place_part_without_breaking_numbers() -> None:
