@@ -289,6 +289,27 @@ def test_actions_are_looked_at_before_anything_steps(nested: bool, action: Any, 
         assert (env.step(good).seen[key][:, 0, 1] == 1).all()  # nobody had moved
 
 
+def test_both_flags_at_once_is_an_end() -> None:
+    class Both(Counter):
+        def step(self, action: Any) -> Any:
+            obs, reward, terminated, truncated, info = super().step(action)
+            return obs, reward, terminated or truncated, terminated or truncated, info
+
+    for env in (Lockstep([FromGymnasium(Both(1))]), FromGymnasiumVector(SyncVectorEnv([lambda: Both(1)]))):
+        env.reset()
+        step = env.step(np.ones((1, 1), int))
+        assert step.terminated[0]
+        assert not step.truncated[0]
+
+
+def test_a_reset_after_an_end_leaves_nothing_to_ignore() -> None:
+    env = FromGymnasiumVector(SyncVectorEnv([lambda: Counter(1)]))
+    env.reset()
+    assert env.step(np.ones((1, 1), int)).ended[0]
+    env.reset()
+    assert "lanes" not in env.step(np.ones((1, 1), int)).row
+
+
 def test_rows_are_ones_own() -> None:
     action = np.ones((2, 1), int)
     for env in (Lockstep([FromGymnasium(Counter())] * 2), FromGymnasiumVector(SyncVectorEnv([Counter] * 2))):

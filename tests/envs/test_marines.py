@@ -203,6 +203,16 @@ def test_units_part() -> None:
     assert env.battle.distance[:8, :8][~np.eye(8, dtype=bool)].min() > 0.7
 
 
+def test_a_new_battle_has_no_last_actions() -> None:
+    env = Marines(3, 3, 2, limit=2)
+    env.reset(seed=0)
+    assert env.step(np.ones((2, 3), int)).seen["state"][:, 21:].sum() == 6
+    step = env.step(np.ones((2, 3), int))
+    assert step.truncated.all()
+    assert step.row["final_state"][:, 21:].sum() == 6
+    assert not step.seen["state"][:, 21:].any()
+
+
 def test_rate_of_fire() -> None:
     """One shot per 13.8 loops, varied by -1 to 2: 14.3 on average."""
     env = Marines(1, 1, 64)

@@ -245,6 +245,13 @@ def test_success_at_the_very_end_is_the_clocks() -> None:
     assert not step.terminated[0]
 
 
+def test_silence_costs_nothing() -> None:
+    env = envs.make("simple_crypto", num_envs=2, continuous_actions=True)
+    env.reset(seed=0)
+    step = env.step({group.key("action"): np.zeros((2, 1, 4)) for group in env.groups})
+    assert all((step.row[group.key("reward")] == 0).all() for group in env.groups)
+
+
 def test_the_price_of_leaving() -> None:
     places = np.array([0.5, 0.95, 1.5, 1.0, 30.0])
     paid = outside(np.stack([places, np.zeros(5)])[None])[0]

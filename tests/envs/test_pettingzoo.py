@@ -345,4 +345,8 @@ def test_to_pettingzoo_refuses() -> None:
     with pytest.raises(rc.errors.OptionError, match=r"^action\[0, 0\] must be available, got 0. avail_actions"):
         marines.step(dict.fromkeys(marines.agents, 0))
     assert marines.state().shape == (12 + 9 + 27,)
+    world = ToPettingZoo(envs.make("simple", max_cycles=1, state=True))
+    world.reset(seed=0)
+    obs, *_ = world.step({"agent_0": 1})
+    np.testing.assert_array_equal(world.state(), obs["agent_0"])  # what the episode ended with, not the next one's
     assert marines.render().shape[2] == 3

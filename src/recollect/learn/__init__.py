@@ -1,0 +1,20 @@
+"""Parts of learning algorithms: networks, heads, noise, normalisation. Pure and small."""
+
+from recollect.learn.heads import BoxHead, ChoiceHead, Head, head_of
+from recollect.learn.noise import Gaussian, Noise, OrnsteinUhlenbeck, linear
+from recollect.learn.normal import Running
+from recollect.learn.stack import ACTIVATIONS, Stack
+
+__all__ = [
+    "ACTIVATIONS",
+    "BoxHead",
+    "ChoiceHead",
+    "Gaussian",
+    "Head",
+    "Noise",
+    "OrnsteinUhlenbeck",
+    "Running",
+    "Stack",
+    "head_of",
+    "linear",
+]
