@@ -22,14 +22,17 @@ class Head(Protocol):
     """Numbers that a policy network gives."""
     width: int
     """Numbers of a code."""
+    draws: bool
+    """Whether a policy explores by drawing from its outputs; else noise is added to its codes."""
 
     def mode(self, outputs: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """The code of the action that is best by the outputs; with gradients where they exist."""
+        """The code of the action that the outputs like best."""
 
-    def sample(
-        self, outputs: Tensor, generator: torch.Generator, allowed: Tensor | None = None, *, hard: bool = True
-    ) -> Tensor:
-        """The code of an action drawn by the outputs, with gradients through the draw."""
+    def draw(self, outputs: Tensor, generator: torch.Generator, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The code of an action drawn by the outputs, and what ``backward`` needs."""
+
+    def backward(self, kept: Tensor, grad: Tensor) -> Tensor:
+        """The outputs' gradient from a drawn code's."""
 
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """Actions as the environment takes them."""
@@ -47,6 +50,7 @@ class BoxHead:
             raise OptionError("action space", "have finite bounds", space, "Wrap the environment to scale its actions.")
         if (space.high <= space.low).any():
             raise OptionError("action space", "have a high above its low everywhere", space)
+        self.draws = False
         self.shape = tuple(space.shape)
         self.outputs = self.width = int(np.prod(self.shape, dtype=int))
         low, high = space.low.reshape(-1).astype(np.float64), space.high.reshape(-1).astype(np.float64)
@@ -58,16 +62,19 @@ class BoxHead:
         """The outputs' tanh."""
         return torch.tanh(outputs)
 
-    def sample(
+    def draw(
         self,
         outputs: Tensor,
         generator: torch.Generator,  # noqa: ARG002
         allowed: Tensor | None = None,  # noqa: ARG002
-        *,
-        hard: bool = True,  # noqa: ARG002
-    ) -> Tensor:
-        """The outputs' tanh: the policy is deterministic, what explores is noise on top."""
-        return torch.tanh(outputs)
+    ) -> tuple[Tensor, Tensor]:
+        """The outputs' tanh too: the policy is deterministic."""
+        code = torch.tanh(outputs)
+        return code, code
+
+    def backward(self, kept: Tensor, grad: Tensor) -> Tensor:
+        """Tanh's gradient."""
+        return torch.ops.aten.tanh_backward(grad, kept)
 
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """Actions between low and high."""
@@ -84,45 +91,59 @@ class BoxHead:
 class ChoiceHead:
     """One choice or several: the outputs are logits, the code is one-hot, part by part.
 
-    A drawn action is relaxed: softmax((logits + Gumbel noise) / temperature), so that gradients pass through it (Jang et
-    al. 2017, Maddison et al. 2017); ``hard`` puts the one-hot of its largest entry forward and keeps those gradients.
+    A drawn action is relaxed: softmax((logits + Gumbel noise) / temperature), so that gradients pass through it (Jang
+    et al. 2017, Maddison et al. 2017). Straight through: its code is the one-hot of the largest entry, its gradient that
+    of the relaxed one.
 
     Args:
         counts: How many choices each part has.
         start: The number of each part's first choice.
+        single: Whether an action is one number, not an array of one.
     """
 
-    def __init__(self, counts: Sequence[int], start: Sequence[int], *, single: bool, temperature: float = 1.0) -> None:
+    def __init__(
+        self,
+        counts: Sequence[int],
+        start: Sequence[int],
+        *,
+        single: bool,
+        temperature: float = 1.0,
+        straight_through: bool = True,
+    ) -> None:
         if temperature <= 0:
             raise OptionError("temperature", "be above 0", temperature)
+        self.draws = True
         self._counts = tuple(int(count) for count in counts)
         self._start = tuple(int(first) for first in start)
         self._single = single
         self._temperature = temperature
+        self._hard = straight_through
         self.outputs = self.width = sum(self._counts)
 
-    def _parts(self, outputs: Tensor, allowed: Tensor | None) -> list[Tensor]:
-        if allowed is not None:
-            outputs = outputs.masked_fill(~allowed, -1e9)
-        return list(outputs.split(self._counts, dim=-1)) if len(self._counts) > 1 else [outputs]
+    def _parts(self, values: Tensor) -> tuple[Tensor, ...]:
+        return values.split(self._counts, dim=-1) if len(self._counts) > 1 else (values,)
 
     def mode(self, outputs: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """One-hot of the largest logits. It has no gradients."""
-        parts = [_one_hot(part.argmax(dim=-1), part) for part in self._parts(outputs.detach(), allowed)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        """One-hot of the largest logits that are allowed."""
+        return self._join([_one_hot(part) for part in self._parts(_masked(outputs, allowed))])
 
-    def sample(
-        self, outputs: Tensor, generator: torch.Generator, allowed: Tensor | None = None, *, hard: bool = True
-    ) -> Tensor:
-        """A relaxed draw."""
-        drawn = []
-        for part in self._parts(outputs, allowed):
-            chance = torch.rand(part.shape, generator=generator).clamp_(1e-9, 1 - 1e-7)
-            soft = torch.softmax((part - torch.log(-torch.log(chance))) / self._temperature, dim=-1)
-            if hard:
-                soft = _one_hot(soft.detach().argmax(dim=-1), soft) + soft - soft.detach()
-            drawn.append(soft)
-        return drawn[0] if len(drawn) == 1 else torch.cat(drawn, dim=-1)
+    def draw(self, outputs: Tensor, generator: torch.Generator, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """A relaxed draw: its code, and the relaxed one."""
+        chance = torch.empty(outputs.shape).exponential_(generator=generator).clamp_(min=1e-20)
+        noisy = (_masked(outputs, allowed) - torch.log(chance)) / self._temperature  # -log of Exp(1) is Gumbel noise
+        soft = self._join([torch.softmax(part, dim=-1) for part in self._parts(noisy)])
+        if not self._hard:
+            return soft, soft
+        return self._join([_one_hot(part) for part in self._parts(soft)]), soft
+
+    def backward(self, kept: Tensor, grad: Tensor) -> Tensor:
+        """The softmax's gradient, over the temperature."""
+        pairs = zip(self._parts(kept), self._parts(grad), strict=True)
+        parts = [soft * (g - (g * soft).sum(dim=-1, keepdim=True)) for soft, g in pairs]
+        return self._join(parts) / self._temperature
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """The choices' numbers."""
@@ -140,19 +161,27 @@ class ChoiceHead:
             torch.zeros(*column.shape, count).scatter_(-1, (column - first)[..., None], 1.0)
             for column, count, first in zip(columns, self._counts, self._start, strict=True)
         ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        return self._join(parts)
 
 
-def head_of(space: Space[Any], *, temperature: float = 1.0) -> Head:
+def head_of(space: Space[Any], *, temperature: float = 1.0, straight_through: bool = True) -> Head:
     """The head of an action space."""
     if isinstance(space, spaces.Box):
         return BoxHead(space)
     if isinstance(space, spaces.Discrete):
-        return ChoiceHead([int(space.n)], [int(space.start)], single=True, temperature=temperature)
-    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return ChoiceHead(space.nvec.tolist(), space.start.tolist(), single=False, temperature=temperature)
-    raise OptionError("action space", "be a Box, Discrete or MultiDiscrete of one axis", space)
+        counts, start = [int(space.n)], [int(space.start)]
+    elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        counts, start = space.nvec.tolist(), space.start.tolist()
+    else:
+        raise OptionError("action space", "be a Box, Discrete or MultiDiscrete of one axis", space)
+    single = isinstance(space, spaces.Discrete)
+    return ChoiceHead(counts, start, single=single, temperature=temperature, straight_through=straight_through)
 
 
-def _one_hot(places: Tensor, like: Tensor) -> Tensor:
-    return torch.zeros_like(like, requires_grad=False).scatter_(-1, places[..., None], 1.0)
+def _masked(outputs: Tensor, allowed: Tensor | None) -> Tensor:
+    return outputs if allowed is None else outputs.masked_fill(~allowed, -1e9)
+
+
+def _one_hot(values: Tensor) -> Tensor:
+    """One where the largest value is, else zero."""
+    return torch.zeros_like(values).scatter_(-1, values.argmax(dim=-1, keepdim=True), 1.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias, final
 
 import torch
@@ -77,7 +78,7 @@ class Stack:
             raise OptionError("init", "be uniform, xavier or orthogonal", repr(init))
         self.count, self.sizes = count, tuple(sizes)
         self._hidden = ACTIVATIONS[hidden]
-        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        shapes = list(pairwise(sizes))
         self.flat = torch.zeros(count, sum(rows * columns + columns for rows, columns in shapes))
         self.grad = torch.zeros_like(self.flat)
         self.weights, self.biases = self._layers(self.flat, shapes)
