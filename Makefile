@@ -31,7 +31,7 @@ $(DEPS): pyproject.toml constraints.txt
 	@echo "--- setting up $(VENV) (once, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
-	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro pillow imageio-ffmpeg h5py zstandard \
+	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro tensorboard pillow imageio-ffmpeg h5py zstandard \
 		hypothesis import-linter minari mpe2 mypy pettingzoo pre-commit pytest ruff safetensors scipy
 	@touch $@
 

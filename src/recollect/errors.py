@@ -11,6 +11,7 @@
     ├── SnapshotError (ValueError)      a file of a snapshot that cannot be loaded
     ├── DatasetError (ValueError)       a dataset that cannot be read or written
     ├── EnvError (RuntimeError)         an environment, or a process with some, that failed
+    ├── RunError (RuntimeError)         a training run that cannot begin or go on
     └── MissingExtra (ImportError)      an optional package is not installed
 
 Every message reads ``<name> must <rule>, got <value>`` and then says what to do. The parts are kept as attributes.
@@ -30,6 +31,7 @@ __all__ = [
     "PriorityError",
     "Problem",
     "RecollectError",
+    "RunError",
     "SchemaError",
     "SnapshotError",
     "StaleRows",
@@ -102,6 +104,10 @@ class DatasetError(_OneProblem, ValueError):
 
 class EnvError(_OneProblem, RuntimeError):
     """An environment, or a process that runs some, that failed."""
+
+
+class RunError(_OneProblem, RuntimeError):
+    """A training run that cannot begin or go on."""
 
 
 class StepError(RecollectError, ValueError):

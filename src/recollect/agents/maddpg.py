@@ -6,7 +6,7 @@ With options also DDPG, MATD3, and mixed teams. See docs/algorithms/maddpg.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, final
 
 import numpy as np
@@ -18,6 +18,8 @@ from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.learn import Gaussian, Noise, OrnsteinUhlenbeck, Stack, head_of, linear
 from recollect.learn.stack import product
+from recollect.memory import Memory, NStep, Prioritized, Uniform
+from recollect.schema import Schema
 
 __all__ = ["MADDPG", "MADDPGConfig"]
 
@@ -29,6 +31,18 @@ class MADDPGConfig:
 
     gamma: float = 0.95
     """Discount of a step."""
+    batch: int = 1024
+    """Rows of a batch."""
+    capacity: int = 1_000_000
+    """Rows that are remembered, about."""
+    warmup: int = 10_000
+    """Steps before the first update."""
+    update_every: int = 100
+    """Steps for each update."""
+    n_step: int = 1
+    """Steps of reward before a critic is asked."""
+    prioritized: float = 0.0
+    """How much more often surprising rows are drawn; 0: all alike."""
     actor_lr: float = 1e-3
     """Step size of the policies."""
     critic_lr: float = 1e-3
@@ -75,6 +89,11 @@ class MADDPGConfig:
     def __post_init__(self) -> None:
         checks = {
             "gamma": 0 <= self.gamma <= 1,
+            "batch": self.batch >= 1,
+            "warmup": self.warmup >= 0,
+            "update_every": self.update_every >= 1,
+            "n_step": self.n_step >= 1,
+            "prioritized": 0 <= self.prioritized <= 1,
             "actor_lr": self.actor_lr > 0,
             "critic_lr": self.critic_lr > 0,
             "tau": 0 < self.tau <= 1,
@@ -90,6 +109,17 @@ class MADDPGConfig:
                 raise OptionError(name, "be in its range", getattr(self, name))
         if not self.hidden or any(units < 1 for units in self.hidden):
             raise OptionError("hidden", "be units of at least one layer", self.hidden)
+
+    def memory(self, schema: Schema, lanes: int, seed: int) -> Memory:
+        """The memory this learns from."""
+        rows = max(self.capacity // lanes, 2 * self.n_step + 2)
+        sampler = Prioritized(alpha=self.prioritized) if self.prioritized else Uniform()
+        window = NStep(self.n_step, gamma=self.gamma)
+        return Memory(schema, capacity=rows * lanes, lanes=lanes, sampler=sampler, window=window, seed=seed)
+
+    def learner(self, groups: Sequence[AgentGroup], num_envs: int, seed: int) -> MADDPG:
+        """The learner of these settings."""
+        return MADDPG(self, groups, num_envs, seed)
 
 
 @final
@@ -243,7 +273,7 @@ class _Team:
         self._optimisers = [_adam(self.actor, config.actor_lr), *(_adam(c, config.critic_lr) for c in self.critics)]
         start = torch.arange(agents) * head.width
         begin = torch.full((agents,), obs) if self._own else first_code + start
-        self._places = begin[:, None] + torch.arange(head.width) + extra * 0
+        self._places = begin[:, None] + torch.arange(head.width) + extra
         """Where in a critic's input each agent's own code is, ``[A, width]``."""
         self.noise: Noise = Gaussian() if config.noise == "gaussian" else OrnsteinUhlenbeck()
 
@@ -364,8 +394,7 @@ class _Team:
         code, kept = head.draw(outputs, random, allowed)
         batch = code.shape[1]
         judged = self._judged(joint, part.obs, part.codes)
-        places = self._places + (agents if self._ids is not None else 0)
-        own = critic.weights[0].expand(agents, -1, -1)[torch.arange(agents)[:, None], places]
+        own = critic.weights[0].expand(agents, -1, -1)[torch.arange(agents)[:, None], self._places]
         read = self._inputs(judged)
         read = read.expand(critic.count, *read.shape) if read.dim() == 2 else read
         first = product(read, critic.weights[0]).add_(critic.biases[0])

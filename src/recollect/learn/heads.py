@@ -92,8 +92,8 @@ class ChoiceHead:
     """One choice or several: the outputs are logits, the code is one-hot, part by part.
 
     A drawn action is relaxed: softmax((logits + Gumbel noise) / temperature), so that gradients pass through it (Jang
-    et al. 2017, Maddison et al. 2017). Straight through: its code is the one-hot of the largest entry, its gradient that
-    of the relaxed one.
+    et al. 2017, Maddison et al. 2017). Straight through: its code is the one-hot of the largest entry, its gradient
+    that of the relaxed one.
 
     Args:
         counts: How many choices each part has.
@@ -121,7 +121,7 @@ class ChoiceHead:
         self.outputs = self.width = sum(self._counts)
 
     def _parts(self, values: Tensor) -> tuple[Tensor, ...]:
-        return values.split(self._counts, dim=-1) if len(self._counts) > 1 else (values,)
+        return torch.split(values, list(self._counts), dim=-1) if len(self._counts) > 1 else (values,)
 
     def mode(self, outputs: Tensor, allowed: Tensor | None = None) -> Tensor:
         """One-hot of the largest logits that are allowed."""
@@ -147,10 +147,7 @@ class ChoiceHead:
 
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """The choices' numbers."""
-        parts = [
-            part.argmax(dim=-1) + first
-            for part, first in zip(code.split(self._counts, dim=-1), self._start, strict=True)
-        ]
+        parts = [part.argmax(dim=-1) + first for part, first in zip(self._parts(code), self._start, strict=True)]
         return (parts[0] if self._single else torch.stack(parts, dim=-1)).numpy()
 
     def encode(self, action: Tensor) -> Tensor:

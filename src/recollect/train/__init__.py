@@ -1,0 +1,12 @@
+"""Training: loops, evaluation, checkpoints, records.
+
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.train import run
+
+run(MADDPGConfig(), env="simple_spread", steps=1_000_000)
+"""
+
+from recollect.train.loop import Result, resume, run
+from recollect.train.settings import ALGORITHMS, RunConfig
+
+__all__ = ["ALGORITHMS", "Result", "RunConfig", "resume", "run"]

@@ -1,0 +1,112 @@
+"""Checkpoints: everything a run goes on from, on disk at once or not at all.
+
+Two places take turns. Networks, environments and the memory are written to the one that is not in use; then a small
+file that says which one counts is put in the place of the old one by a rename. Whatever happens before that, the
+checkpoint before it counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from recollect.errors import RunError
+from recollect.memory import Memory
+
+__all__ = ["exists", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
+
+_FILE = "checkpoint.json"
+_VERSION = 1
+
+
+def exists(folder: Path) -> bool:
+    """Whether there is a checkpoint."""
+    return (folder / _FILE).exists()
+
+
+def save_checkpoint(
+    folder: Path,
+    state: Mapping[str, Tensor],
+    env: Mapping[str, Any] | None,
+    memory: Memory | None,
+    facts: Mapping[str, Any],
+) -> None:
+    """Save networks, environments, memory and counters; once this returns they outlive any crash."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = 1 - _facts(folder)["place"] if exists(folder) else 0
+    tensors = {f"learner/{name}": value.contiguous() for name, value in state.items()}
+    if env is not None:
+        tensors |= {f"env/{name}": torch.from_numpy(_signed(value)) for name, value in env.items()}
+    _write(folder / f"state-{place}.safetensors", save(tensors))
+    if memory is not None:
+        memory.save(folder / f"memory-{place}")
+    kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **facts}
+    _write(folder / _FILE, json.dumps(kept, indent=1).encode())
+
+
+def load_checkpoint(folder: Path) -> dict[str, Any]:
+    """The counters of a checkpoint."""
+    if not exists(folder):
+        raise RunError("run", "have a checkpoint", str(folder))
+    return _facts(folder)
+
+
+def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+    """Networks, and environments if they could be kept."""
+    facts = load_checkpoint(folder)
+    path = folder / f"state-{facts['place']}.safetensors"
+    try:
+        tensors = load_file(path)
+    except Exception as error:
+        raise RunError(str(path), "be a whole safetensors file", type(error).__name__, str(error)) from None
+    learner = {n.removeprefix("learner/"): value for n, value in tensors.items() if n.startswith("learner/")}
+    if not facts["env"]:
+        return learner, None
+    env = {n.removeprefix("env/"): value.numpy() for n, value in tensors.items() if n.startswith("env/")}
+    return learner, {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
+
+
+def load_memory(folder: Path) -> Memory:
+    """The memory of a checkpoint."""
+    return Memory.load(folder / f"memory-{load_checkpoint(folder)['place']}")
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((folder / _FILE).read_text())
+        if facts["version"] != _VERSION or facts["place"] not in (0, 1):
+            raise ValueError("unknown version or place")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            str(folder / _FILE), "be a checkpoint of this version", type(error).__name__, str(error)
+        ) from None
+    return dict(facts)
+
+
+def _signed(value: Any) -> np.ndarray[Any, Any]:
+    """Bits of unsigned numbers as signed ones, which every torch can hold."""
+    array = np.ascontiguousarray(value)
+    return array.view(np.int64) if array.dtype == np.uint64 else array
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put a file in the place of another at once, and know it on disk."""
+    new = path.with_suffix(f"{path.suffix}.new")
+    with open(new, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    handle = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

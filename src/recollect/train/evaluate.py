@@ -1,0 +1,56 @@
+"""Whole episodes without exploration: returns, and films."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recollect.envs import Env
+from recollect.train.settings import Learner
+
+__all__ = ["evaluate", "film"]
+
+
+def evaluate(learner: Learner, env: Env, seed: int) -> dict[str, float]:
+    """The mean over the first episode of every environment: each group's return (an agent's share of it), the length,
+    and what the environment reports about episodes that end.
+    """
+    seen = env.reset(seed=seed)
+    going = np.ones(env.num_envs, bool)
+    names = {"return": "reward"} if env.shared_reward else {g.key("return"): g.key("reward") for g in env.groups}
+    returns = {name: np.zeros(env.num_envs) for name in names}
+    lengths = np.zeros(env.num_envs)
+    reports: dict[str, list[Any]] = {}
+    while going.any():
+        step = env.step(learner.act(seen, explore=False))
+        rows = step.row.get("lanes", slice(None))
+        for name, key in names.items():
+            reward = np.zeros(env.num_envs)
+            values = step.row[key]
+            reward[rows] = values if values.ndim == 1 else values.mean(axis=1)
+            returns[name] += reward * going
+        lengths += going
+        fresh = step.ended & going
+        if fresh.any():
+            for name, values in step.info.items():
+                if np.ndim(values) == 1 and len(values) == env.num_envs:
+                    reports.setdefault(name, []).append(np.asarray(values)[fresh])
+        going &= ~step.ended
+        seen = step.seen
+    found = {name: float(value.mean()) for name, value in returns.items()}
+    found["length"] = float(lengths.mean())
+    return found | {name: float(np.concatenate(values).mean()) for name, values in reports.items()}
+
+
+def film(learner: Learner, env: Env, seed: int, longest: int = 500) -> list[Any]:
+    """Pictures of an episode of the first environment."""
+    seen = env.reset(seed=seed)
+    pictures = [env.render(0)]
+    for _ in range(longest):
+        step = env.step(learner.act(seen, explore=False))
+        if step.ended[0]:
+            break
+        pictures.append(env.render(0))
+        seen = step.seen
+    return pictures

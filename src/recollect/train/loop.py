@@ -1,0 +1,233 @@
+"""The loop of off-policy algorithms: collect in lockstep, update on a schedule, evaluate, save."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from recollect import envs
+from recollect.envs.dice import seeds
+from recollect.envs.film import save_film
+from recollect.errors import OptionError, RunError
+from recollect.train import checkpoint
+from recollect.train.evaluate import evaluate, film
+from recollect.train.records import Records, draw_curve
+from recollect.train.settings import Algorithm, RunConfig, name_of, read_config, write_config
+
+__all__ = ["Progress", "Result", "resume", "run"]
+
+Progress = Callable[[int, int, Mapping[str, float]], None]
+"""Called with steps taken, steps in all, and the newest figures."""
+
+
+@final
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    folder: Path
+    steps: int
+    metrics: dict[str, float]
+    """Of the last evaluation."""
+    interrupted: bool
+
+
+def run(
+    algorithm: Algorithm,
+    env: str,
+    *,
+    folder: str | Path | None = None,
+    progress: Progress | None = None,
+    config: RunConfig | None = None,
+    **settings: Any,
+) -> Result:
+    """Train an algorithm on an environment.
+
+    Args:
+        env: A name that ``recollect.envs.make`` knows.
+        folder: Where everything is kept; by default ``runs/<algorithm>-<environment>-<seed>-<time>``.
+        settings: Of the run, by the names of ``RunConfig``.
+
+    >>> from recollect.agents.maddpg import MADDPGConfig
+    >>> run(MADDPGConfig(), env="simple_spread", steps=1_000_000, seed=1)  # doctest: +SKIP
+    """
+    chosen = replace(config or RunConfig(), **settings)
+    if folder is None:
+        safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in env)
+        folder = Path("runs") / f"{name_of(algorithm)}-{safe}-{chosen.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = Path(folder)
+    if checkpoint.exists(folder):
+        raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_config(folder / "config.toml", env, algorithm, chosen)
+    return _Run(env, algorithm, chosen, folder, progress).go()
+
+
+def resume(folder: str | Path, *, progress: Progress | None = None, steps: int | None = None) -> Result:
+    """Go on with a run from its checkpoint, as if it had not stopped.
+
+    Args:
+        steps: Another number of steps in all.
+    """
+    folder = Path(folder)
+    env, algorithm, config = read_config(folder / "config.toml")
+    if steps is not None:
+        config = replace(config, steps=steps)
+        write_config(folder / "config.toml", env, algorithm, config)
+    going = _Run(env, algorithm, config, folder, progress)
+    going.load()
+    return going.go()
+
+
+@final
+class _Run:
+    """One run while it goes."""
+
+    def __init__(
+        self, name: str, algorithm: Algorithm, config: RunConfig, folder: Path, progress: Progress | None
+    ) -> None:
+        torch.set_num_threads(config.threads)
+        _keep_freed_memory()
+        self._name, self._algorithm, self._config, self._folder = name, algorithm, config, folder
+        self._progress = progress
+        env_seed, learner_seed, memory_seed, self._eval_seed = seeds(config.seed, 4)
+        self._env_seed = env_seed
+        self._env = envs.make(name, num_envs=config.num_envs, **config.env_options)
+        self._judge = envs.make(name, num_envs=config.eval_episodes, **config.env_options)
+        self._learner = algorithm.learner(self._env.groups, config.num_envs, learner_seed)
+        self._memory = algorithm.memory(self._env.schema, config.num_envs, memory_seed)
+        self._records: Records | None = None
+        self._seen: dict[str, Any] = {}
+        self._steps = self._updates = 0
+        self._figures: dict[str, float] = {}
+        self._losses: Mapping[str, float] = {}
+
+    def load(self) -> None:
+        """Go on from the checkpoint in the folder."""
+        facts = checkpoint.load_checkpoint(self._folder)
+        state, env = checkpoint.load_state(self._folder)
+        self._learner.load(state)
+        self._memory = checkpoint.load_memory(self._folder)
+        self._steps, self._updates, self._figures = facts["steps"], facts["updates"], facts["figures"]
+        if env is not None:
+            self._seen = self._env.restore(env)  # type: ignore[attr-defined]
+        else:
+            self._seen = self._env.reset(seed=(self._env_seed + self._steps) % 2**63)
+            self._memory.cut()
+        self._records = Records(self._folder, after=self._steps)
+
+    def go(self) -> Result:
+        """Until all steps are taken, or someone interrupts."""
+        config = self._config
+        if not self._seen:
+            self._seen = self._env.reset(seed=self._env_seed)
+        self._records = self._records or Records(self._folder)
+        try:
+            with _interruptible() as stopped:
+                while self._steps < config.steps and not stopped:
+                    self._collect()
+                    self._learn()
+                    if self._due(config.eval_every):
+                        self._evaluate()
+                    if config.save_every and self._due(config.save_every) and self._steps < config.steps:
+                        self._save()
+                self._save()
+                if not stopped:
+                    self._finish()
+            return Result(self._folder, self._steps, self._figures, bool(stopped))
+        finally:
+            self._records.close()
+            self._env.close()
+            self._judge.close()
+
+    def _due(self, every: int) -> bool:
+        """Whether a multiple of some steps was passed just now."""
+        return self._steps // every > (self._steps - self._config.num_envs) // every
+
+    def _collect(self) -> None:
+        action = self._learner.act(self._seen, explore=True, step=self._steps)
+        step = self._env.step(action)
+        self._memory.append(**step.row)
+        if step.ended.any():
+            self._learner.ended(step.ended)
+        self._seen = step.seen
+        self._steps += self._config.num_envs
+        if self._progress is not None:
+            self._progress(self._steps, self._config.steps, self._figures)
+
+    def _learn(self) -> None:
+        algorithm = self._algorithm
+        wanted = (self._steps - max(algorithm.warmup, 1)) // algorithm.update_every + 1
+        if self._steps < algorithm.warmup or self._memory.ready < 1:
+            return
+        while self._updates < wanted:
+            batch = self._memory.sample(algorithm.batch)
+            losses, errors = self._learner.update(batch)
+            self._updates += 1
+            if not all(map(math.isfinite, losses.values())):
+                broken = ", ".join(name for name, value in losses.items() if not math.isfinite(value))
+                remedy = "The last checkpoint is whole; lower the learning rates, or clip gradients."
+                raise RunError(broken, f"stay finite (update {self._updates})", "NaN or infinity", remedy)
+            if algorithm.prioritized:
+                self._memory.reweigh(batch, errors)
+            self._losses = losses
+
+    def _evaluate(self) -> None:
+        self._figures = {**evaluate(self._learner, self._judge, self._eval_seed), **self._losses}
+        assert self._records is not None
+        self._records.write(self._steps, {**self._figures, "updates": self._updates})
+        draw_curve(self._folder, f"{name_of(self._algorithm)} on {self._name}")
+
+    def _save(self) -> None:
+        kept = self._env.snapshot() if hasattr(self._env, "snapshot") else None
+        facts = {"steps": self._steps, "updates": self._updates, "figures": self._figures}
+        checkpoint.save_checkpoint(self._folder, self._learner.state(), kept, self._memory, facts)
+
+    def _finish(self) -> None:
+        """The last picture: an episode as a film, where the environment can be drawn."""
+        if not self._config.film:
+            return
+        env = envs.make(self._name, num_envs=1, **self._config.env_options)
+        with contextlib.suppress(OptionError):  # it cannot be drawn
+            save_film(self._folder / "episode.gif", film(self._learner, env, self._eval_seed), fps=10)
+        env.close()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """A list that is not empty any more once Ctrl-C was pressed; pressed twice it interrupts at once."""
+    pressed: list[int] = []
+
+    def press(number: int, _: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # only the main thread hears signals
+        yield pressed
+        return
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _keep_freed_memory() -> None:
+    """Let the process keep memory that it frees: giving it back and asking again costs more than small updates do."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            tune = ctypes.CDLL(None).mallopt
+            tune(-3, 1 << 30)  # from when on blocks are mapped by themselves
+            tune(-1, 1 << 30)  # how much may stay free at the end

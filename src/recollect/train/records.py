@@ -1,0 +1,78 @@
+"""What a run writes down: metrics as lines of JSON and for TensorBoard, and the curve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+__all__ = ["Records", "draw_curve", "read_metrics"]
+
+
+@final
+class Records:
+    """Metrics of a run, kept in its folder.
+
+    Args:
+        after: Steps after which lines of an earlier part of the run are dropped, because they will be written again.
+    """
+
+    def __init__(self, folder: Path, after: int | None = None) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._path = folder / "metrics.jsonl"
+        kept = [line for line in read_metrics(folder) if after is not None and line["step"] <= after]
+        self._path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=None if after is None else after + 1)
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Write values down."""
+        with open(self._path, "a") as file:
+            file.write(json.dumps({"step": step, **values}) + "\n")
+        for name, value in values.items():
+            self._board.add_scalar(name, value, step)
+        self._board.flush()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._board.close()
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics; a last one that was cut short is left out."""
+    path = folder / "metrics.jsonl"
+    found = []
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+    return found
+
+
+def draw_curve(folder: Path, title: str) -> Path | None:
+    """The returns of evaluations as a picture in the run's folder."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    lines = read_metrics(folder)
+    names = [name for name in (lines[0] if lines else {}) if name.split("/")[-1] == "return"]
+    if not names:
+        return None
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name in names:
+        points = [(line["step"], line[name]) for line in lines if name in line]
+        axes.plot(*zip(*points, strict=True), marker=".", label=name.rpartition("/")[0] or "return of an agent")
+    axes.set(title=title, xlabel="environment steps", ylabel="return")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    path = folder / "curve.png"
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    return path

@@ -1,0 +1,175 @@
+"""Settings of a run, and how they are kept as TOML."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import numpy as np
+from torch import Tensor
+
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.envs.interface import AgentGroup
+from recollect.errors import OptionError
+from recollect.memory import Memory
+from recollect.schema import Schema
+
+__all__ = ["ALGORITHMS", "Algorithm", "Learner", "RunConfig", "name_of", "read_config", "with_changes", "write_config"]
+
+
+class Learner(Protocol):
+    """What learns from batches that a memory draws."""
+
+    def act(self, seen: Mapping[str, Any], *, explore: bool, step: int = 0) -> dict[str, Any]:
+        """Actions for what is seen."""
+
+    def ended(self, rows: Any) -> None:
+        """Tell where episodes ended."""
+
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
+        """Learn from a batch; losses by name, and errors of its rows."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything to go on from."""
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+
+
+class Algorithm(Protocol):
+    """An algorithm's settings: a frozen dataclass that makes its parts."""
+
+    batch: int
+    warmup: int
+    update_every: int
+    prioritized: float
+
+    def memory(self, schema: Schema, lanes: int, seed: int) -> Memory:
+        """The memory it learns from."""
+
+    def learner(self, groups: Sequence[AgentGroup], num_envs: int, seed: int) -> Learner:
+        """What learns."""
+
+
+ALGORITHMS: dict[str, type[Any]] = {"maddpg": MADDPGConfig}
+"""Settings of every algorithm, by its name."""
+
+
+@final
+@dataclass(frozen=True)
+class RunConfig:
+    """Settings of a run, whatever learns in it."""
+
+    steps: int = 1_000_000
+    """Steps of all environments together."""
+    num_envs: int = 64
+    """Environments in lockstep."""
+    seed: int = 1
+    """What everything random depends on."""
+    eval_every: int = 50_000
+    """Steps between evaluations, which explore nothing."""
+    eval_episodes: int = 100
+    """Episodes of an evaluation."""
+    save_every: int = 200_000
+    """Steps between checkpoints; 0: only at the end and when interrupted."""
+    film: bool = True
+    """Whether an episode is filmed at the end."""
+    threads: int = 1
+    """Threads of torch. One is fastest for small networks."""
+    env_options: dict[str, Any] = field(default_factory=dict)
+    """Options of the environment."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "num_envs", "eval_every", "eval_episodes", "threads"):
+            if getattr(self, name) < 1:
+                raise OptionError(name, "be at least 1", getattr(self, name))
+        for name in ("seed", "save_every"):
+            if getattr(self, name) < 0:
+                raise OptionError(name, "be at least 0", getattr(self, name))
+
+
+def name_of(algorithm: Algorithm) -> str:
+    """The name of an algorithm by its settings."""
+    for name, settings in ALGORITHMS.items():
+        if isinstance(algorithm, settings):
+            return name
+    raise OptionError("algorithm", f"be settings of {', '.join(ALGORITHMS)}", type(algorithm).__name__)
+
+
+def with_changes(settings: Any, changes: Mapping[str, Any], table: str) -> Any:
+    """Settings with some changed; unknown names are refused with the nearest there is."""
+    known = {field.name: field for field in dataclasses.fields(settings)}
+    made = {}
+    for name, value in changes.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.5)
+            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"key of [{table}]", f"be one of {', '.join(known)}", repr(name), remedy)
+        default = getattr(settings, name)
+        made[name] = _fitting(f"{table}.{name}", value, default)
+    return dataclasses.replace(settings, **made)
+
+
+def _fitting(name: str, value: Any, default: Any) -> Any:
+    """A value of the kind that the default has."""
+    if isinstance(default, tuple) and isinstance(value, (list, tuple)):
+        return tuple(value)
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(default, int) and isinstance(value, float) and value.is_integer() and not isinstance(default, bool):
+        return int(value)
+    if type(value) is not type(default):
+        raise OptionError(name, f"be a {type(default).__name__}", f"{value!r}")
+    return value
+
+
+def write_config(path: Path, env: str, algorithm: Algorithm, run: RunConfig) -> None:
+    """All settings as TOML."""
+    name = name_of(algorithm)
+    lines = [f"env = {json.dumps(env)}", f"algorithm = {json.dumps(name)}"]
+    for table, settings in (("run", run), (name, algorithm)):
+        lines += ["", f"[{table}]"]
+        plain = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}  # type: ignore[arg-type]
+        options = plain.pop("env_options", {})
+        lines += [f"{key} = {_toml(value)}" for key, value in plain.items()]
+        if options:
+            lines += ["", f"[{table}.env_options]", *(f"{key} = {_toml(value)}" for key, value in options.items())]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(_toml(part) for part in value)}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    raise OptionError("option", "be a number, text, true or false, or a list of them", repr(value))
+
+
+def read_config(path: Path) -> tuple[str, Algorithm, RunConfig]:
+    """Environment, algorithm and run of a TOML file; what it leaves out stays as it is by default."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError("config", "be a TOML file that can be read", str(path), str(error)) from None
+    name = data.get("algorithm")
+    if name not in ALGORITHMS:
+        raise OptionError("algorithm", f"be one of {', '.join(ALGORITHMS)}", repr(name))
+    if not isinstance(data.get("env"), str):
+        raise OptionError("env", "be the name of an environment", repr(data.get("env")))
+    for key in data:
+        if key not in ("env", "algorithm", "run", name):
+            near = difflib.get_close_matches(key, ["env", "algorithm", "run", name], 1, 0.5)
+            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            raise OptionError("key", f"be one of env, algorithm, run, {name}", repr(key), remedy)
+    run = with_changes(RunConfig(), data.get("run", {}), "run")
+    return data["env"], with_changes(ALGORITHMS[name](), data.get(name, {}), name), run
