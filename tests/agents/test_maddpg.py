@@ -97,8 +97,8 @@ class Plain:
         drawn = []
         for team in dict.fromkeys(a["team"] for a in self.agents):  # a group's noise is drawn at once
             if team._head.draws:
-                shape = (len(team.group), len(discount), team._head.outputs)
-                drawn += list(torch.empty(shape).exponential_(generator=self.random))
+                shape = (len(team.group), team._head.outputs, len(discount))
+                drawn += list(-torch.log(torch.rand(shape, generator=self.random)).transpose(1, 2))
             else:
                 drawn += [None] * len(team.group)
         for i, agent in enumerate(self.agents):
@@ -232,7 +232,7 @@ def test_shared_gradients_are_autograds() -> None:
     team.learn_policy(part, joint, learner.random)
     random = torch.Generator()
     random.set_state(state)
-    chance = torch.empty(3, 16, 5).exponential_(generator=random)
+    chance = -torch.log(torch.rand(3, 5, 16, generator=random)).transpose(1, 2)
     loss = torch.zeros(())
     for i in range(3):
         tag = torch.eye(3)[i].expand(16, 3)

@@ -52,8 +52,8 @@ def test_gradients_pass_through_a_draw(hard: bool, counts: list[int]) -> None:
     code, kept = head.draw(outputs, torch.Generator().manual_seed(1))
     grad = torch.randn(code.shape, generator=torch.Generator().manual_seed(2))
     asked = outputs.clone().requires_grad_()
-    chance = torch.empty(outputs.shape).exponential_(generator=torch.Generator().manual_seed(1))
-    noisy = (asked - torch.log(chance)) / 0.7
+    chance = torch.rand(outputs.T.shape, generator=torch.Generator().manual_seed(1)).T
+    noisy = (asked - torch.log(-torch.log(chance))) / 0.7
     soft = torch.cat([torch.softmax(part, dim=-1) for part in noisy.split(counts, dim=-1)], dim=-1)
     soft.backward(grad)
     torch.testing.assert_close(head.backward(kept, grad), asked.grad)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import recollect as rc
-from recollect.learn import ACTIVATIONS, Stack
+from recollect.learn import ACTIVATIONS, Adam, Stack
 
 MODULES = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "tanh": nn.Tanh}
 
@@ -140,3 +140,20 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
     with pytest.raises(rc.errors.OptionError) as caught:
         Stack(**{"count": 1, "sizes": (2, 1), **options})
     assert str(caught.value) == message
+
+
+def test_adam_is_torchs() -> None:
+    random = torch.Generator().manual_seed(0)
+    stack = Stack(2, (3, 4, 1), generator=random)
+    flat = stack.flat.clone().requires_grad_()
+    theirs, ours = torch.optim.Adam([flat], lr=0.01), Adam(stack, 0.01)
+    for step in range(5):
+        stack.grad.normal_(generator=random)
+        flat.grad = stack.grad.clone()
+        theirs.step()
+        if step == 2:
+            again = Adam(stack, 0.01)
+            again.load(ours.state())
+            ours = again
+        ours.step()
+        torch.testing.assert_close(stack.flat, flat.detach(), rtol=1e-6, atol=1e-7)

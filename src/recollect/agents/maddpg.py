@@ -16,7 +16,7 @@ from torch import Tensor
 
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
-from recollect.learn import Gaussian, Noise, OrnsteinUhlenbeck, Stack, head_of, linear
+from recollect.learn import Adam, Gaussian, Noise, OrnsteinUhlenbeck, Stack, head_of, linear
 from recollect.learn.stack import product
 from recollect.memory import Memory, NStep, Prioritized, Uniform
 from recollect.schema import Schema
@@ -43,9 +43,9 @@ class MADDPGConfig:
     """Steps of reward before a critic is asked."""
     prioritized: float = 0.0
     """How much more often surprising rows are drawn; 0: all alike."""
-    actor_lr: float = 1e-3
+    actor_lr: float = 3e-3
     """Step size of the policies."""
-    critic_lr: float = 1e-3
+    critic_lr: float = 3e-3
     """Step size of the critics."""
     tau: float = 0.01
     """How far targets move towards the networks at every update."""
@@ -270,7 +270,7 @@ class _Team:
         self.actor_target.copy_from(self.actor)
         for target, source in zip(self.critic_targets, self.critics, strict=True):
             target.copy_from(source)
-        self._optimisers = [_adam(self.actor, config.actor_lr), *(_adam(c, config.critic_lr) for c in self.critics)]
+        self._optimisers = [Adam(self.actor, config.actor_lr), *(Adam(c, config.critic_lr) for c in self.critics)]
         start = torch.arange(agents) * head.width
         begin = torch.full((agents,), obs) if self._own else first_code + start
         self._places = begin[:, None] + torch.arange(head.width) + extra
@@ -413,7 +413,7 @@ class _Team:
         self._step(self.actor, self._optimisers[0])
         return -(value.view(agents, batch)).mean()
 
-    def _step(self, stack: Stack, optimiser: torch.optim.Optimizer) -> None:
+    def _step(self, stack: Stack, optimiser: Adam) -> None:
         if self._config.clip:
             stack.clip(self._config.clip)
         optimiser.step()
@@ -435,8 +435,7 @@ class _Team:
     def state(self) -> dict[str, Tensor]:
         kept = {name: stack.flat.clone() for name, stack in self._stacks().items()}
         for index, optimiser in enumerate(self._optimisers):
-            for moments in optimiser.state.values():
-                kept |= {f"adam_{index}/{name}": value.clone() for name, value in moments.items()}
+            kept |= {f"adam_{index}/{name}": value for name, value in optimiser.state().items()}
         return kept | {f"noise/{name}": value for name, value in self.noise.state().items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
@@ -444,16 +443,8 @@ class _Team:
             stack.flat.copy_(state[name])
         for index, optimiser in enumerate(self._optimisers):
             prefix = f"adam_{index}/"
-            moments = {name.removeprefix(prefix): v.clone() for name, v in state.items() if name.startswith(prefix)}
-            optimiser.state.clear()
-            if moments:
-                optimiser.state[optimiser.param_groups[0]["params"][0]] = moments
+            optimiser.load({name.removeprefix(prefix): v for name, v in state.items() if name.startswith(prefix)})
         self.noise.load({n.removeprefix("noise/"): v for n, v in state.items() if n.startswith("noise/")})
-
-
-def _adam(stack: Stack, rate: float) -> torch.optim.Optimizer:
-    stack.flat.grad = stack.grad
-    return torch.optim.Adam([stack.flat], lr=rate, fused=True)
 
 
 def _obs_size(group: AgentGroup) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import tyro
 from gymnasium import Space, spaces
 from rich.console import Console
 from rich.table import Table
@@ -21,7 +20,7 @@ pettingzoo:mpe2.simple_spread_v3, pymarl:package.module:Class.
 `recollect envs NAME` shows one with its options."""
 
 
-def envs(name: tyro.conf.Positional[str] = "") -> None:
+def envs(name: str = "") -> None:
     """List the environments, with agents, spaces and a line each.
 
     Args:

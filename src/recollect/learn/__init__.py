@@ -1,5 +1,6 @@
 """Parts of learning algorithms: networks, heads, noise, normalisation. Pure and small."""
 
+from recollect.learn.adam import Adam
 from recollect.learn.heads import BoxHead, ChoiceHead, Head, head_of
 from recollect.learn.noise import Gaussian, Noise, OrnsteinUhlenbeck, linear
 from recollect.learn.normal import Running
@@ -7,6 +8,7 @@ from recollect.learn.stack import ACTIVATIONS, Stack
 
 __all__ = [
     "ACTIVATIONS",
+    "Adam",
     "BoxHead",
     "ChoiceHead",
     "Gaussian",

@@ -180,7 +180,11 @@ def _outer(inputs: Tensor, grad: Tensor, out: Tensor) -> None:
 def _back(grad: Tensor, weight: Tensor) -> Tensor:
     """The gradient of a layer's inputs."""
     turned = weight.transpose(1, 2)
-    return grad * turned if grad.shape[2] == 1 else torch.bmm(grad, turned)
+    if grad.shape[2] > 1:
+        return torch.bmm(grad, turned)
+    # Left to itself the product may lie in memory by columns, which makes all that follows slow.
+    out = torch.empty(*grad.shape[:2], turned.shape[2])
+    return torch.mul(grad, turned, out=out)
 
 
 def _halves(inputs: int, units: int, split: int) -> Tensor:

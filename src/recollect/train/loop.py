@@ -68,9 +68,10 @@ def run(
     folder = Path(folder)
     if checkpoint.exists(folder):
         raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
+    going = _Run(env, algorithm, chosen, folder, progress)  # before anything is written: it may be refused
     folder.mkdir(parents=True, exist_ok=True)
     write_config(folder / "config.toml", env, algorithm, chosen)
-    return _Run(env, algorithm, chosen, folder, progress).go()
+    return going.go()
 
 
 def resume(folder: str | Path, *, progress: Progress | None = None, steps: int | None = None) -> Result:
@@ -83,9 +84,9 @@ def resume(folder: str | Path, *, progress: Progress | None = None, steps: int |
     env, algorithm, config = read_config(folder / "config.toml")
     if steps is not None:
         config = replace(config, steps=steps)
-        write_config(folder / "config.toml", env, algorithm, config)
     going = _Run(env, algorithm, config, folder, progress)
     going.load()
+    write_config(folder / "config.toml", env, algorithm, config)
     return going.go()
 
 
@@ -229,5 +230,5 @@ def _keep_freed_memory() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             tune = ctypes.CDLL(None).mallopt
-            tune(-3, 1 << 30)  # from when on blocks are mapped by themselves
+            tune(-3, 1 << 25)  # blocks below this are not mapped by themselves; more than this glibc refuses
             tune(-1, 1 << 30)  # how much may stay free at the end

@@ -1,0 +1,249 @@
+"""``recollect train``: flags to settings, and what is shown while a run goes."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import inspect
+import sys
+import textwrap
+import time
+import tomllib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, final
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from recollect.errors import OptionError
+from recollect.train import ALGORITHMS, Result, RunConfig, resume, run
+from recollect.train.settings import read_config
+
+__all__ = ["train"]
+
+_USAGE = """\
+usage: recollect train ALGORITHM ENVIRONMENT [flags]
+       recollect train --config FILE.toml [flags]
+       recollect train --resume RUN [--steps N]
+
+Trains an algorithm on an environment. Everything is kept in a folder of its own under runs/:
+config.toml, metrics.jsonl, tensorboard/, checkpoints, curve.png, and at the end episode.gif.
+
+algorithms: {algorithms}
+environments: recollect envs lists them
+
+recollect train {first} --help shows the flags of an algorithm."""
+
+
+def train(arguments: Sequence[str]) -> int:
+    """Run ``recollect train`` with these arguments; returns the exit code."""
+    left = list(arguments)
+    names = ", ".join(ALGORITHMS)
+    if not left or (left[0] in ("-h", "--help")):
+        print(_USAGE.format(algorithms=names, first=next(iter(ALGORITHMS))))
+        return 0 if left else 2
+    if "--resume" in left:
+        return _resume(left)
+    if "--config" in left:
+        env, algorithm, settings = read_config(Path(_taken(left, "--config")))
+    else:
+        algorithm = ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)]()
+        env, settings = "", RunConfig()
+        if left and not left[0].startswith("-"):
+            env = left.pop(0)
+        elif "-h" not in left and "--help" not in left:
+            raise OptionError("environment", "follow the algorithm", "nothing", "`recollect envs` lists them.")
+    chosen = _flags(algorithm, settings, left)
+    options = {**settings.env_options, **dict(map(_option, chosen.option))}
+    settings = dataclasses.replace(chosen.run, env_options=options)
+    result = _shown(
+        lambda progress: run(chosen.algorithm, env, config=settings, folder=chosen.folder, progress=progress)
+    )
+    return _told(result)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """What the flags say."""
+
+    algorithm: Any
+    run: Any
+    folder: Path | None
+    option: tuple[str, ...]
+
+
+def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Flags:
+    """Settings changed by flags."""
+    kind = type(algorithm)
+    # The fields of both side by side; the environment's options have a flag of their own.
+    fields: list[Any] = [
+        (f.name, f.type, dataclasses.field(default=getattr(given, f.name)))
+        for given in (settings, algorithm)
+        for f in _typed(given)
+        if f.name != "env_options"
+    ]
+    fields += [
+        ("folder", Path | None, dataclasses.field(default=None)),
+        ("option", tyro.conf.UseAppendAction[tuple[str, ...]], dataclasses.field(default=())),
+    ]
+    made: Any = dataclasses.make_dataclass("flags", fields, frozen=True)
+    made.__doc__ = _documented(type(settings), kind)
+    name = next(name for name, known in ALGORITHMS.items() if known is kind)
+    found = tyro.cli(made, args=list(arguments), prog=f"recollect train {name} ENVIRONMENT")
+    own = {f.name for f in dataclasses.fields(algorithm)}
+    values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    return _Flags(
+        dataclasses.replace(algorithm, **{n: v for n, v in values.items() if n in own}),
+        dataclasses.replace(settings, **{n: v for n, v in values.items() if n not in {*own, "folder", "option"}}),
+        found.folder,
+        found.option,
+    )
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Typed:
+    name: str
+    type: Any
+
+
+def _typed(settings: Any) -> list[_Typed]:
+    """Fields with their types, not the names of these."""
+    hints = typing.get_type_hints(type(settings), include_extras=True)
+    return [_Typed(f.name, hints[f.name]) for f in dataclasses.fields(settings)]
+
+
+def _documented(*kinds: type[Any]) -> str:
+    """What each field means, from the texts below them, as flags' help."""
+    lines = ["Settings.", "", "Args:"]
+    for kind in kinds:
+        for name, text in _texts(kind).items():
+            lines.append(f"    {name}: {text}")
+    lines.append("    folder: Where everything is kept, instead of a new folder under runs/.")
+    lines.append("    option: An option of the environment, such as N=5; may be given several times.")
+    return "\n".join(lines)
+
+
+def _texts(kind: type[Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for field, text in pairwise(body.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            found[field.target.id] = str(ast.literal_eval(text.value))
+    return found
+
+
+def _resume(arguments: list[str]) -> int:
+    folder = _taken(arguments, "--resume")
+    steps = None
+    if "--steps" in arguments:
+        given = _taken(arguments, "--steps")
+        try:
+            steps = int(given.replace("_", ""))
+        except ValueError:
+            raise OptionError("--steps", "be a whole number", repr(given)) from None
+    if arguments:
+        raise OptionError("flag", "be --steps beside --resume", arguments[0], "A run goes on with its own settings.")
+    return _told(_shown(lambda progress: resume(folder, steps=steps, progress=progress)))
+
+
+def _taken(arguments: list[str], flag: str) -> str:
+    """The value after a flag; both are taken out."""
+    place = arguments.index(flag)
+    if place + 1 >= len(arguments):
+        raise OptionError(flag, "be followed by a value", "nothing")
+    value = arguments[place + 1]
+    del arguments[place : place + 2]
+    return value
+
+
+def _nearest(what: str, name: str, known: Mapping[str, Any]) -> str:
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    remedy = f"Did you mean {near[0]!r}?" if near else ""
+    raise OptionError(what, f"be one of {', '.join(known)}", repr(name), remedy)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """``N=5`` as a name and a value: a number, true or false, or else text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise OptionError("option", "be given as NAME=VALUE", repr(text))
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value
+
+
+def _shown(go: Callable[[Any], Result]) -> Result:
+    """Run something and show how far it is: a bar on a terminal, lines elsewhere."""
+    console = Console()
+    if not console.is_terminal:
+        return go(_Lines())
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with Progress(*columns, console=console, refresh_per_second=4) as bars:
+        task = bars.add_task("", total=None, speed="", figures="")
+        begun = (time.monotonic(), -1)
+
+        def progress(steps: int, total: int, figures: Mapping[str, float]) -> None:
+            nonlocal begun
+            if begun[1] < 0:
+                begun = (time.monotonic(), steps)
+            speed = (steps - begun[1]) / max(time.monotonic() - begun[0], 1e-9)
+            bars.update(task, total=total, completed=steps, speed=f"{speed:,.0f} steps/s", figures=_figures(figures))
+
+        return go(progress)
+
+
+@final
+class _Lines:
+    """A line whenever there are new figures."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._first: int | None = None
+        self._last: Mapping[str, float] = {}
+
+    def __call__(self, steps: int, total: int, figures: Mapping[str, float]) -> None:
+        if self._first is None:
+            self._first = steps
+        if figures is not self._last and figures:
+            speed = (steps - self._first) / max(time.monotonic() - self._start, 1e-9)
+            print(f"{steps:>10,} of {total:,} steps  {speed:,.0f} steps/s  {_figures(figures)}", flush=True)
+        self._last = figures
+
+
+def _figures(figures: Mapping[str, float]) -> str:
+    """The returns, and the win rate where there is one."""
+    shown = {name: value for name, value in figures.items() if name.split("/")[-1] in ("return", "battle_won")}
+    return "  ".join(f"{name} {value:.2f}" for name, value in shown.items())
+
+
+def _told(result: Result) -> int:
+    """Say where everything is."""
+    folder = result.folder
+    if result.interrupted:
+        print(f"stopped after {result.steps:,} steps; go on with: recollect train --resume {folder}", file=sys.stderr)
+        return 130
+    print(f"{result.steps:,} steps  {_figures(result.metrics)}")
+    for name in ("curve.png", "episode.gif"):
+        if (folder / name).exists():
+            print(f"  {folder / name}")
+    print(f"  {folder}")
+    return 0

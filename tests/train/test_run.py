@@ -1,0 +1,251 @@
+"""Runs: the same from the same seed, whole after any stop, and everything in its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import recollect as rc
+from recollect import train
+from recollect.agents.maddpg import MADDPG, MADDPGConfig
+from recollect.train import checkpoint
+from recollect.train.records import read_metrics
+
+SMALL = MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, hidden=(16,))
+FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 700, "film": False}
+
+
+def parameters(folder: Path) -> dict[str, torch.Tensor]:
+    state, env = checkpoint.load_state(folder)
+    return state | {
+        f"env {name}": torch.from_numpy(np.ascontiguousarray(v).view(np.int64)) for name, v in (env or {}).items()
+    }
+
+
+def same(one: Path, two: Path) -> None:
+    first, second = parameters(one), parameters(two)
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        assert torch.equal(value, second[key]), key
+    batches = [checkpoint.load_memory(folder).sample(50) for folder in (one, two)]
+    np.testing.assert_array_equal(batches[0].serials, batches[1].serials)
+    np.testing.assert_array_equal(batches[0].lanes, batches[1].lanes)
+    assert read_metrics(one) == read_metrics(two)
+
+
+@pytest.mark.parametrize(
+    ("env", "algorithm"),
+    [
+        ("simple_spread", SMALL),
+        ("simple_tag", MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, prioritized=0.6, n_step=3)),
+        ("marines_3v3", SMALL),
+    ],
+)
+def test_stopped_and_resumed_is_as_if_it_had_not(env: str, algorithm: MADDPGConfig, tmp_path: Path) -> None:
+    train.run(algorithm, env, folder=tmp_path / "whole", steps=4000, **FEW)
+    train.run(algorithm, env, folder=tmp_path / "parts", steps=1700, **FEW)
+    for steps in (2304, 4000):
+        train.resume(tmp_path / "parts", steps=steps)
+    same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_the_seed_decides(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train.run(SMALL, "simple_spread", folder=tmp_path / name, steps=1500, seed=seed, **FEW)
+    same(tmp_path / "a", tmp_path / "b")
+    assert not torch.equal(parameters(tmp_path / "a")["0/actor"], parameters(tmp_path / "c")["0/actor"])
+
+
+def test_what_a_folder_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    seen: list[tuple[int, int]] = []
+    result = train.run(
+        SMALL,
+        "simple_tag",
+        folder=folder,
+        steps=2000,
+        progress=lambda steps, total, _: seen.append((steps, total)),
+        env_options={"num_good": 2},
+        **(FEW | {"film": True}),
+    )
+    assert result.steps == 2000
+    assert not result.interrupted
+    assert seen[-1] == (2000, 2000)
+    assert len(seen) == 250
+    assert {"adversary/return", "agent/return", "length", "caught"} <= set(result.metrics)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1000, 2000]
+    assert all(np.isfinite(list(line.values())).all() for line in lines)
+    with Image.open(folder / "curve.png") as curve:
+        assert curve.size[0] > 600
+    with Image.open(folder / "episode.gif") as film:
+        assert film.n_frames > 5  # type: ignore[attr-defined]
+    assert list((folder / "tensorboard").glob("events*"))
+    env, algorithm, config = train.settings.read_config(folder / "config.toml")
+    assert env == "simple_tag"
+    assert algorithm == SMALL
+    assert config.env_options == {"num_good": 2}
+    memory = checkpoint.load_memory(folder)
+    assert memory.schema["agent/obs"].shape == (2, 18)
+    assert len(memory) == 1920  # 2,000 rows, of which one in 25 closes an episode
+
+
+def test_an_adapted_environment_begins_anew_on_resuming(tmp_path: Path) -> None:
+    few = FEW | {"num_envs": 2, "steps": 600, "eval_every": 300}
+    algorithm = MADDPGConfig(warmup=100, batch=16, update_every=50, capacity=2000, hidden=(8,))
+    train.run(algorithm, "pettingzoo:mpe2.simple_spread_v3", folder=tmp_path / "run", **few)
+    result = train.resume(tmp_path / "run", steps=900)
+    assert result.steps == 900
+    batch = checkpoint.load_memory(tmp_path / "run").sample(500)
+    assert (np.abs(batch.next_obs[..., 2:4] - batch.obs[..., 2:4]) < 0.5).all()  # no step joins two episodes
+
+
+def test_nan_stops_a_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "run"
+    real = MADDPG.update
+    count = [0]
+
+    def update(self: MADDPG, batch: Any) -> Any:
+        count[0] += 1
+        losses, errors = real(self, batch)
+        return ({**losses, "actor_loss": float("nan")} if count[0] == 40 else losses), errors
+
+    monkeypatch.setattr(MADDPG, "update", update)
+    with pytest.raises(rc.errors.RunError) as caught:
+        train.run(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
+    assert str(caught.value) == (
+        "actor_loss must stay finite (update 40), got NaN or infinity. "
+        "The last checkpoint is whole; lower the learning rates, or clip gradients."
+    )
+    monkeypatch.setattr(MADDPG, "update", real)
+    train.resume(folder)
+    train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
+    same(folder, tmp_path / "whole")
+
+
+def test_a_full_disk_costs_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "run"
+    real = checkpoint._write
+    calls = [0]
+
+    def write(path: Path, data: bytes) -> None:
+        calls[0] += 1
+        if calls[0] == 7:
+            path.with_suffix(".new").write_bytes(data[: len(data) // 2])
+            raise OSError(28, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(checkpoint, "_write", write)
+    with pytest.raises(OSError, match="No space left"):
+        train.run(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
+    monkeypatch.setattr(checkpoint, "_write", real)
+    assert checkpoint.load_checkpoint(folder)["steps"] in (2104, 2112)
+    train.resume(folder)
+    train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
+    same(folder, tmp_path / "whole")
+
+
+SCRIPT = """
+import sys
+from recollect.agents.maddpg import MADDPGConfig
+from recollect import train
+from recollect.train import checkpoint
+folder = sys.argv[1]
+small = MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, hidden=(16,))
+few = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 200, "film": False}
+from pathlib import Path
+def progress(steps, total, figures):
+    if steps % 80 == 0:
+        print(steps, flush=True)
+if checkpoint.exists(Path(folder)):
+    train.resume(folder, progress=progress)
+else:
+    train.run(small, "simple_spread", folder=folder, steps=4000, progress=progress, **few)
+"""
+
+
+def test_killed_at_five_moments(tmp_path: Path) -> None:
+    """SIGKILL wherever it strikes; resumed until it is through, the run is bit for bit the one that nobody killed."""
+    random = np.random.default_rng(7)
+    folder = tmp_path / "killed"
+    kills = 0
+    while kills < 5:
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        for _ in range(int(random.integers(4, 12))):
+            process.stdout.readline()
+        time.sleep(random.random() * 0.05)
+        process.kill()
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+        if not checkpoint.exists(folder) and folder.exists():
+            shutil.rmtree(folder)  # killed before the first checkpoint: begun anew
+    subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], check=True, capture_output=True)
+    few = FEW | {"save_every": 200}
+    train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **few)
+    same(folder, tmp_path / "whole")
+
+
+def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "recollect", "train", "maddpg", "simple_spread", "--folder", str(folder)]
+    flags = ["--warmup", "500", "--batch", "64", "--hidden", "16", "--num-envs", "8", "--eval-every", "1000"]
+    process = subprocess.Popen(
+        [*command, *flags, "--eval-episodes", "5", "--steps", "10000000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert process.stdout is not None
+    assert "steps/s" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert f"go on with: recollect train --resume {folder}" in said
+    steps = checkpoint.load_checkpoint(folder)["steps"]
+    result = train.resume(folder, steps=steps + 800)
+    assert result.steps == steps + 800
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "steps must be at least 1, got 0"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(rc.errors.OptionError) as caught:
+        train.run(SMALL, "simple", folder=tmp_path / "run", **settings)
+    assert str(caught.value) == message
+    assert not (tmp_path / "run").exists()
+
+
+def test_folders_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(rc.errors.OptionError, match="environment must be one that there is"):
+        train.run(SMALL, "simpel_spread", folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    train.run(SMALL, "simple", folder=tmp_path / "run", **(FEW | {"steps": 8}))
+    with pytest.raises(rc.errors.RunError, match=r"^folder must not hold a run already, got .* Resume it, or choose"):
+        train.run(SMALL, "simple", folder=tmp_path / "run")
+    with pytest.raises(rc.errors.OptionError, match=r"^config must be a TOML file that can be read, got"):
+        train.resume(tmp_path / "nowhere")
+    (tmp_path / "run" / "checkpoint.json").write_text('{"version": 9}')
+    with pytest.raises(rc.errors.RunError, match=r"checkpoint.json must be a checkpoint of this version, got"):
+        train.resume(tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.json").unlink()
+    with pytest.raises(rc.errors.RunError, match=r"^run must have a checkpoint, got"):
+        train.resume(tmp_path / "run")
