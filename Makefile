@@ -16,7 +16,7 @@ SANITIZE_READY := $(SANITIZE_VENV)/.ready
 .PHONY: help setup demo test check test-slow bench bench-quick sanitize stub clean
 
 help:
-	@echo "make demo       train a DQN on CartPole from a memory of a million rows (a few minutes)"
+	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
 	@echo "make test       all checks and tests (minutes)"
 	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
 	@echo "make test-slow  the long tests: thousands of examples, hundreds of killed processes, a million shared rows"
@@ -41,8 +41,9 @@ $(READY): $(DEPS) $(CORE)
 	@touch $@
 
 demo: $(READY)
-	@echo "--- make demo: a prioritised n-step DQN on CartPole"
-	@$(BIN)/python examples/cartpole.py --folder runs/demo
+	@echo "--- make demo: MADDPG on simple_spread, three agents that cover three landmarks (three minutes)"
+	@rm -rf runs/demo
+	@$(BIN)/recollect train maddpg simple_spread --folder runs/demo --steps 1000000 --capacity 500000 --save-every 0
 
 check: $(READY)
 	@echo "--- ruff"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from recollect.errors import MissingExtra, RecollectError
 
@@ -25,8 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return train(given[1:])
         app = tyro.extras.SubcommandApp()
-        for name, command in (("train", _train), ("envs", _envs), ("algorithms", _algorithms)):
-            app.command(name=name)(command)
+        for command in (_train, _eval, _watch, _plot, _inspect, _envs, _algorithms):
+            app.command(name=command.__name__.strip("_"))(command)
         app.cli(prog="recollect", description="Experience memory for reinforcement learning.", args=given)
     except RecollectError as error:
         print(error, file=sys.stderr)
@@ -49,6 +50,59 @@ def _envs(name: "tyro.conf.Positional[str]" = "") -> None:
     from recollect.cli.envs import envs
 
     envs(name)
+
+
+def _eval(run: "tyro.conf.Positional[Path]", episodes: int = 100, seed: int | None = None) -> None:
+    """Evaluate a run without exploration.
+
+    Args:
+        run: The run's folder.
+        episodes: How many.
+        seed: Of the episodes; by default those that the run was evaluated with.
+    """
+    from recollect.cli.look import evaluate
+
+    evaluate(run, episodes, seed)
+
+
+def _watch(
+    run: "tyro.conf.Positional[Path]", out: Path | None = None, seed: int | None = None, fps: float = 10
+) -> None:
+    """Watch an episode of a run: in a window, or as a film.
+
+    Args:
+        run: The run's folder.
+        out: A .gif or .mp4 to write; by default watch.gif in the run's folder where there is no display.
+        seed: Of the episode.
+        fps: Steps a second.
+    """
+    from recollect.cli.look import watch
+
+    watch(run, out, seed, fps)
+
+
+def _plot(runs: "tyro.conf.Positional[tuple[Path, ...]]", out: Path = Path("curves.png")) -> None:
+    """Draw the curves of several runs into one picture; seeds of one setting become a line with a band.
+
+    Args:
+        runs: The runs' folders.
+        out: The picture to write.
+    """
+    from recollect.cli.look import plot
+
+    plot(runs, out)
+
+
+def _inspect(path: "tyro.conf.Positional[Path]", out: Path | None = None) -> None:
+    """Say what a memory holds: fields, bytes, episodes, returns, priorities, ages.
+
+    Args:
+        path: A run's folder, or a snapshot's.
+        out: A picture to write.
+    """
+    from recollect.cli.inspect import inspect
+
+    inspect(path, out)
 
 
 def _algorithms() -> None:

@@ -22,6 +22,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from recollect.errors import OptionError
 from recollect.train import ALGORITHMS, Result, RunConfig, resume, run
+from recollect.train.curves import draw_runs
+from recollect.train.loop import new_folder
 from recollect.train.settings import read_config
 
 __all__ = ["train"]
@@ -38,6 +40,13 @@ algorithms: {algorithms}
 environments: recollect envs lists them
 
 recollect train {first} --help shows the flags of an algorithm."""
+
+
+_OTHERS = {
+    "folder": "Where everything is kept, instead of a new folder under runs/.",
+    "option": "An option of the environment, such as N=5; may be given several times.",
+    "seeds": "Train once with each of these seeds, then draw all of them as one curve.",
+}
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -61,10 +70,21 @@ def train(arguments: Sequence[str]) -> int:
     chosen = _flags(algorithm, settings, left)
     options = {**settings.env_options, **dict(map(_option, chosen.option))}
     settings = dataclasses.replace(chosen.run, env_options=options)
-    result = _shown(
-        lambda progress: run(chosen.algorithm, env, config=settings, folder=chosen.folder, progress=progress)
-    )
-    return _told(result)
+    if not chosen.seeds:
+        return _one(chosen, env, settings, chosen.folder)
+    folder = chosen.folder or new_folder(chosen.algorithm, env, "seeds")
+    for seed in chosen.seeds:
+        print(f"seed {seed}")
+        code = _one(chosen, env, dataclasses.replace(settings, seed=seed), folder / f"seed_{seed}")
+        if code:
+            return code
+    print(draw_runs([folder / f"seed_{seed}" for seed in chosen.seeds], folder / "curve.png"))
+    return 0
+
+
+def _one(chosen: _Flags, env: str, settings: RunConfig, folder: Path | None) -> int:
+    """One run, shown."""
+    return _told(_shown(lambda progress: run(chosen.algorithm, env, config=settings, folder=folder, progress=progress)))
 
 
 @final
@@ -76,6 +96,7 @@ class _Flags:
     run: Any
     folder: Path | None
     option: tuple[str, ...]
+    seeds: tuple[int, ...]
 
 
 def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Flags:
@@ -91,6 +112,7 @@ def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Fl
     fields += [
         ("folder", Path | None, dataclasses.field(default=None)),
         ("option", tyro.conf.UseAppendAction[tuple[str, ...]], dataclasses.field(default=())),
+        ("seeds", tuple[int, ...], dataclasses.field(default=())),
     ]
     made: Any = dataclasses.make_dataclass("flags", fields, frozen=True)
     made.__doc__ = _documented(type(settings), kind)
@@ -100,9 +122,10 @@ def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Fl
     values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
     return _Flags(
         dataclasses.replace(algorithm, **{n: v for n, v in values.items() if n in own}),
-        dataclasses.replace(settings, **{n: v for n, v in values.items() if n not in {*own, "folder", "option"}}),
+        dataclasses.replace(settings, **{n: v for n, v in values.items() if n not in {*own, *_OTHERS}}),
         found.folder,
         found.option,
+        found.seeds,
     )
 
 
@@ -125,8 +148,7 @@ def _documented(*kinds: type[Any]) -> str:
     for kind in kinds:
         for name, text in _texts(kind).items():
             lines.append(f"    {name}: {text}")
-    lines.append("    folder: Where everything is kept, instead of a new folder under runs/.")
-    lines.append("    option: An option of the environment, such as N=5; may be given several times.")
+    lines += [f"    {name}: {text}" for name, text in _OTHERS.items()]
     return "\n".join(lines)
 
 

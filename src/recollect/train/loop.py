@@ -24,7 +24,7 @@ from recollect.train.evaluate import evaluate, film
 from recollect.train.records import Records, draw_curve
 from recollect.train.settings import Algorithm, RunConfig, name_of, read_config, write_config
 
-__all__ = ["Progress", "Result", "resume", "run"]
+__all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called with steps taken, steps in all, and the newest figures."""
@@ -62,16 +62,19 @@ def run(
     >>> run(MADDPGConfig(), env="simple_spread", steps=1_000_000, seed=1)  # doctest: +SKIP
     """
     chosen = replace(config or RunConfig(), **settings)
-    if folder is None:
-        safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in env)
-        folder = Path("runs") / f"{name_of(algorithm)}-{safe}-{chosen.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder = Path(folder)
+    folder = new_folder(algorithm, env, str(chosen.seed)) if folder is None else Path(folder)
     if checkpoint.exists(folder):
         raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
     going = _Run(env, algorithm, chosen, folder, progress)  # before anything is written: it may be refused
     folder.mkdir(parents=True, exist_ok=True)
     write_config(folder / "config.toml", env, algorithm, chosen)
     return going.go()
+
+
+def new_folder(algorithm: Algorithm, env: str, what: str) -> Path:
+    """A folder under ``runs`` that nothing is kept in yet."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in env)
+    return Path("runs") / f"{name_of(algorithm)}-{safe}-{what}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def resume(folder: str | Path, *, progress: Progress | None = None, steps: int | None = None) -> Result:

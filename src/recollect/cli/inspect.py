@@ -1,0 +1,83 @@
+"""``recollect inspect``: what a memory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import RunError
+from recollect.memory import Memory, Prioritized
+from recollect.train import checkpoint
+
+__all__ = ["inspect"]
+
+
+def inspect(path: Path, out: Path | None) -> None:
+    """Print a memory's fields, bytes, episodes, returns and priorities, and draw them."""
+    memory = checkpoint.load_memory(path) if checkpoint.exists(path) else Memory.load(path)
+    facts = _facts(memory)
+    print(f"{len(memory):,} steps in {memory.capacity:,} rows, {memory.lanes} lanes, {memory.nbytes / 2**20:.1f} MiB")
+    print(f"sampler {memory.sampler}, window {memory.window}")
+    width = max(len(column.key) for column in memory.schema)
+    for column in memory.schema:
+        shape = f"[{', '.join(map(str, column.shape))}]" if column.shape else ""
+        print(
+            f"  {column.key:<{width}}  {str(column.dtype) + shape:<18} {column.nbytes:>7,} bytes a row  {column.role}"
+        )
+    for name, values in facts.items():
+        if len(values):
+            low, middle, high = np.quantile(values, [0, 0.5, 1])
+            print(f"{name}: {len(values):,}, {low:.4g} to {high:.4g}, mean {np.mean(values):.4g}, median {middle:.4g}")
+    if out is not None:
+        print(_draw(facts, out))
+
+
+def _facts(memory: Memory) -> dict[str, Any]:
+    """Numbers by what they say."""
+    episodes = memory.episodes
+    ended = (episodes.terminated | episodes.truncated) & episodes.whole
+    found: dict[str, Any] = {"episode lengths": episodes.length[ended]}
+    names = [column.key for column in memory.schema if column.role == "reward"]
+    for name in names:
+        rewards = memory[name]
+        rewards = rewards if memory.lanes > 1 or rewards.shape[:1] == (memory.lanes,) else rewards[None]
+        rows = rewards.shape[1]
+        totals = []
+        for lane, start, length in zip(
+            episodes.lane[ended], episodes.start[ended], episodes.length[ended], strict=True
+        ):
+            slots = (start + np.arange(length)) % (memory.capacity // memory.lanes)
+            if slots.max() < rows:
+                totals.append(float(np.mean(rewards[lane, slots].reshape(length, -1).sum(axis=0))))
+        found[f"returns of episodes ({name})"] = np.array(totals)
+    newest = episodes.start + episodes.length
+    heads = np.zeros(memory.lanes, np.int64)
+    np.maximum.at(heads, episodes.lane, newest)
+    found["ages of episodes in rows"] = heads[episodes.lane] - newest
+    if isinstance(memory.sampler, Prioritized):
+        values = memory.priorities
+        found["priorities"] = values[values > 0]
+    return found
+
+
+def _draw(facts: dict[str, Any], path: Path) -> Path:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    shown = {name: values for name, values in facts.items() if len(values)}
+    if not shown:
+        raise RunError("memory", "hold finished episodes to be drawn", "none")
+    figure, grid = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.2), layout="constrained", squeeze=False)
+    for axes, (name, values) in zip(grid[0], shown.items(), strict=True):
+        axes.hist(values, bins=min(40, max(5, len(np.unique(values)))), color="#4263eb")
+        axes.set_title(name, fontsize=10)
+        axes.grid(alpha=0.3)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    return path

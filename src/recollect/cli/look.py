@@ -1,0 +1,58 @@
+"""``recollect eval``, ``watch`` and ``plot``: what a run has become."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from recollect.envs.film import save_film
+from recollect.errors import OptionError
+from recollect.train.curves import draw_runs
+from recollect.train.replay import load_run
+
+__all__ = ["evaluate", "plot", "watch"]
+
+
+def evaluate(run: Path, episodes: int, seed: int | None) -> None:
+    """Print the figures of whole episodes without exploration."""
+    trained = load_run(run)
+    print(f"{trained.env} after {trained.steps:,} steps, {episodes} episodes")
+    for name, value in trained.evaluate(episodes, seed).items():
+        print(f"  {name} {value:.3f}")
+
+
+def watch(run: Path, out: Path | None, seed: int | None, fps: float) -> None:
+    """Show an episode in a window, or save it as a film where there is no display."""
+    pictures = load_run(run).film(seed)
+    if out is None and _has_display():
+        _show(pictures, fps)
+        return
+    print(save_film(out or run / "watch.gif", pictures, fps=fps))
+
+
+def plot(runs: Sequence[Path], out: Path) -> None:
+    """Draw the curves of runs into one picture."""
+    if not runs:
+        raise OptionError("runs", "be at least one", "none")
+    print(draw_runs(runs, out))
+
+
+def _has_display() -> bool:
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _show(pictures: Sequence[Any], fps: float) -> None:
+    from matplotlib import animation
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(layout="constrained")
+    axes.axis("off")
+    image = axes.imshow(pictures[0])
+    kept = animation.FuncAnimation(
+        figure, lambda frame: (image.set_data(pictures[frame]), (image,))[1], len(pictures), interval=1000 / fps
+    )
+    plt.show()
+    del kept

@@ -1,0 +1,81 @@
+"""Curves of several runs in one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import RunError
+from recollect.train.records import read_metrics
+from recollect.train.settings import name_of, read_config
+
+__all__ = ["bands", "draw_runs", "interquartile_mean"]
+
+Array = np.ndarray[Any, Any]
+
+
+def interquartile_mean(values: Array, axis: int = 0) -> Array:
+    """The mean of the middle half: less swayed by one run than the mean, by all of them more than the median.
+
+    Values that lie across a quartile count in part (Agarwal et al. 2021).
+
+    >>> interquartile_mean(np.array([0.0, 1.0, 2.0, 30.0])).item()
+    1.5
+    """
+    ordered = np.sort(np.asarray(values, np.float64), axis=axis)
+    count = ordered.shape[axis]
+    edges = np.arange(count + 1) / count
+    part = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0, None)
+    return np.asarray(np.tensordot(part / part.sum(), np.moveaxis(ordered, axis, 0), axes=1))
+
+
+def bands(values: Array, *, draws: int = 2000, level: float = 0.95) -> tuple[Array, Array, Array]:
+    """The interquartile mean over runs ``[R, T]``, and the ends of its confidence interval by the bootstrap."""
+    random = np.random.default_rng(0)
+    picks = random.integers(0, len(values), (draws, len(values)))
+    means = interquartile_mean(values[picks], axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return interquartile_mean(values), low, high
+
+
+def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
+    """Draw the returns of runs; those that differ by their seed only become one line with a band."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    kinds: dict[str, list[Path]] = {}
+    for folder in map(Path, folders):
+        env, algorithm, config = read_config(folder / "config.toml")
+        alike = repr((env, algorithm, {k: v for k, v in asdict(config).items() if k != "seed"}))
+        kinds.setdefault(alike, []).append(folder)
+    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for runs in kinds.values():
+        env, algorithm, _ = read_config(runs[0] / "config.toml")
+        lines = [read_metrics(run) for run in runs]
+        names = [name for name in (lines[0][0] if lines[0] else {}) if name.split("/")[-1] == "return"]
+        if not names:
+            raise RunError("run", "have been evaluated", str(runs[0]))
+        for name in names:
+            steps = sorted(set.intersection(*({line["step"] for line in run} for run in lines)))
+            values = np.array([[line[name] for line in run if line["step"] in steps] for run in lines])
+            label = " ".join(filter(None, (name_of(algorithm), env, name.rpartition("/")[0])))
+            if len(runs) > 1:
+                middle, low, high = bands(values)
+                (drawn,) = axes.plot(steps, middle, label=f"{label} ({len(runs)} seeds)")
+                axes.fill_between(steps, low, high, alpha=0.2, color=drawn.get_color())
+            else:
+                axes.plot(steps, values[0], label=label)
+    axes.set(xlabel="environment steps", ylabel="return of an agent")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return Path(path)

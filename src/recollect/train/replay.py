@@ -1,0 +1,61 @@
+"""A trained run, ready to act again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from recollect import envs
+from recollect.envs.dice import seeds
+from recollect.train import checkpoint
+from recollect.train.evaluate import evaluate, film
+from recollect.train.settings import Algorithm, Learner, RunConfig, read_config
+
+__all__ = ["Trained", "load_run"]
+
+
+@final
+@dataclass(frozen=True)
+class Trained:
+    """What a run's checkpoint holds."""
+
+    folder: Path
+    env: str
+    algorithm: Algorithm
+    config: RunConfig
+    learner: Learner
+    steps: int
+
+    def evaluate(self, episodes: int, seed: int | None = None) -> dict[str, float]:
+        """Figures of whole episodes without exploration; by default those that the run was evaluated with."""
+        env = envs.make(self.env, num_envs=episodes, **self.config.env_options)
+        found = evaluate(self.learner, env, self._seed(seed))
+        env.close()
+        return found
+
+    def film(self, seed: int | None = None) -> list[Any]:
+        """Pictures of an episode."""
+        options = dict(self.config.env_options)
+        if ":" in self.env:
+            options.setdefault("render_mode", "rgb_array")
+        env = envs.make(self.env, num_envs=1, **options)
+        pictures = film(self.learner, env, self._seed(seed))
+        env.close()
+        return pictures
+
+    def _seed(self, seed: int | None) -> int:
+        return seeds(self.config.seed, 4)[3] if seed is None else seed
+
+
+def load_run(folder: str | Path) -> Trained:
+    """The run of a folder, at its checkpoint."""
+    folder = Path(folder)
+    env, algorithm, config = read_config(folder / "config.toml")
+    facts = checkpoint.load_checkpoint(folder)
+    state, _ = checkpoint.load_state(folder)
+    made = envs.make(env, num_envs=1, **config.env_options)
+    learner = algorithm.learner(made.groups, 1, 0)
+    made.close()
+    learner.load(state)
+    return Trained(folder, env, algorithm, config, learner, facts["steps"])

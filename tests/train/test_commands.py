@@ -1,0 +1,128 @@
+"""What is done with runs afterwards: evaluate, watch, plot, inspect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import recollect as rc
+from recollect import cli, train
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.train.curves import bands, draw_runs, interquartile_mean
+from recollect.train.records import read_metrics
+from recollect.train.replay import load_run
+
+SMALL = MADDPGConfig(warmup=300, batch=32, update_every=50, capacity=2000, hidden=(8,), prioritized=0.5)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    found = []
+    for seed in (1, 2, 3):
+        path = folder / f"seed_{seed}"
+        few = {"num_envs": 8, "eval_every": 400, "eval_episodes": 7, "film": False}
+        train.run(SMALL, "simple_spread", folder=path, steps=1200, seed=seed, **few)
+        found.append(path)
+    return found
+
+
+def test_evaluation_is_the_runs_own(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    trained = load_run(runs[0])
+    assert trained.steps == 1200
+    assert trained.evaluate(7)["return"] == pytest.approx(read_metrics(runs[0])[-1]["return"])
+    assert trained.evaluate(7, seed=5) != trained.evaluate(7)
+    assert cli.main(["eval", str(runs[0]), "--episodes", "7"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("simple_spread after 1,200 steps, 7 episodes\n  return -")
+
+
+def test_watching(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert cli.main(["watch", str(runs[0])]) == 0
+    with Image.open(runs[0] / "watch.gif") as film:
+        assert film.n_frames > 10  # type: ignore[attr-defined]
+    assert cli.main(["watch", str(runs[0]), "--out", str(tmp_path / "film.mp4")]) == 0
+    assert (tmp_path / "film.mp4").stat().st_size > 1000
+
+
+def test_a_window_where_there_is_a_display(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from recollect.cli import look
+
+    shown: list[int] = []
+    monkeypatch.setenv("DISPLAY", ":9")
+    monkeypatch.setattr(look, "_show", lambda pictures, fps: shown.append(len(pictures)))
+    assert cli.main(["watch", str(runs[0])]) == 0
+    assert shown == [25]
+
+
+def test_plotting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "curves.png"
+    assert cli.main(["plot", *map(str, runs), "--out", str(out)]) == 0
+    assert str(out) in capsys.readouterr().out
+    with Image.open(out) as picture:
+        assert picture.size[0] > 800
+    with pytest.raises(rc.errors.OptionError, match="config must be a TOML file"):
+        draw_runs([tmp_path], out)
+
+
+def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = [
+        "--steps",
+        "400",
+        "--warmup",
+        "100",
+        "--batch",
+        "16",
+        "--hidden",
+        "8",
+        "--num-envs",
+        "4",
+        "--eval-every",
+        "200",
+    ]
+    flags += ["--eval-episodes", "3", "--no-film", "--folder", str(tmp_path / "all"), "--seeds", "4", "7"]
+    assert cli.main(["train", "maddpg", "simple", *flags]) == 0
+    assert (tmp_path / "all" / "curve.png").exists()
+    for seed in (4, 7):
+        assert load_run(tmp_path / "all" / f"seed_{seed}").config.seed == seed
+    assert "seed 7" in capsys.readouterr().out
+
+
+def test_interquartile_mean() -> None:
+    assert interquartile_mean(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 80.0])) == pytest.approx(4.5)
+    # Of five the middle half is 2.5: the third whole, the second and fourth three quarters.
+    assert interquartile_mean(np.array([9.0, 1.0, 2.0, 4.0, 100.0])) == pytest.approx((0.75 * 2 + 4 + 0.75 * 9) / 2.5)
+    assert interquartile_mean(np.array([3.0])) == 3
+    values = np.random.default_rng(0).normal(5, 1, (20, 4))
+    middle, low, high = bands(values)
+    assert ((low < middle) & (middle < high)).all()
+    assert (high - low < 1.5).all()
+
+
+def test_inspecting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "memory.png"
+    assert cli.main(["inspect", str(runs[0]), "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    memory = train.checkpoint.load_memory(runs[0])
+    assert f"{len(memory):,} steps in 2,000 rows, 8 lanes" in text
+    assert "obs     float32[3, 18]         216 bytes a row  observed" in text
+    episodes = memory.episodes
+    ended = episodes.truncated & episodes.whole
+    assert f"episode lengths: {ended.sum()}, 25 to 25, mean 25, median 25" in text
+    lane, start = int(episodes.lane[ended][0]), int(episodes.start[ended][0])
+    wanted = float(np.mean(memory["reward"][lane, (start + np.arange(25)) % 250].sum(axis=0)))
+    from recollect.cli.inspect import _facts
+
+    assert _facts(memory)["returns of episodes (reward)"][0] == pytest.approx(wanted, rel=1e-5)
+    assert "priorities:" in text
+    assert "ages of episodes in rows:" in text
+    with Image.open(out) as picture:
+        assert picture.size[0] > 1000
+    memory.save(tmp_path / "snapshot")
+    assert cli.main(["inspect", str(tmp_path / "snapshot")]) == 0
+    assert "Prioritized" in capsys.readouterr().out
