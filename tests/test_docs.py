@@ -14,7 +14,7 @@ import pytest
 import recollect
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = ["README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md")))]
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(recollect.__path__, "recollect.")
