@@ -42,7 +42,8 @@ def same(one: Path, two: Path) -> None:
     batches = [checkpoint.load_memory(folder).sample(50) for folder in (one, two)]
     np.testing.assert_array_equal(batches[0].serials, batches[1].serials)
     np.testing.assert_array_equal(batches[0].lanes, batches[1].lanes)
-    assert read_metrics(one) == read_metrics(two)
+    evaluated = read_metrics(two)  # also where a part of it ended
+    assert [line for line in evaluated if line["step"] in {w["step"] for w in read_metrics(one)}] == read_metrics(one)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_what_a_folder_holds(tmp_path: Path) -> None:
     assert result.steps == 2000
     assert not result.interrupted
     assert seen[-1] == (2000, 2000)
-    assert len(seen) == 250
+    assert len(seen) == 252  # every step of all environments, and two evaluations
     assert {"adversary/return", "agent/return", "length", "caught"} <= set(result.metrics)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [1000, 2000]
@@ -132,12 +133,12 @@ def test_nan_stops_a_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(MADDPG, "update", real)
     train.resume(folder)
     train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
-    same(folder, tmp_path / "whole")
+    same(tmp_path / "whole", folder)
 
 
 def test_a_full_disk_costs_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
-    real = checkpoint._write
+    real = checkpoint.put
     calls = [0]
 
     def write(path: Path, data: bytes) -> None:
@@ -147,14 +148,14 @@ def test_a_full_disk_costs_nothing_that_was_saved(tmp_path: Path, monkeypatch: p
             raise OSError(28, "No space left on device")
         real(path, data)
 
-    monkeypatch.setattr(checkpoint, "_write", write)
+    monkeypatch.setattr(checkpoint, "put", write)
     with pytest.raises(OSError, match="No space left"):
         train.run(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
-    monkeypatch.setattr(checkpoint, "_write", real)
+    monkeypatch.setattr(checkpoint, "put", real)
     assert checkpoint.load_checkpoint(folder)["steps"] in (2104, 2112)
     train.resume(folder)
     train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
-    same(folder, tmp_path / "whole")
+    same(tmp_path / "whole", folder)
 
 
 SCRIPT = """
@@ -195,7 +196,7 @@ def test_killed_at_five_moments(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], check=True, capture_output=True)
     few = FEW | {"save_every": 200}
     train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **few)
-    same(folder, tmp_path / "whole")
+    same(tmp_path / "whole", folder)
 
 
 def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
@@ -232,6 +233,61 @@ def test_settings_that_cannot_be(settings: dict[str, Any], message: str, tmp_pat
         train.run(SMALL, "simple", folder=tmp_path / "run", **settings)
     assert str(caught.value) == message
     assert not (tmp_path / "run").exists()
+
+
+def test_networks_that_are_not_numbers_are_not_saved(tmp_path: Path) -> None:
+    wild = MADDPGConfig(hidden=(8,), batch=8, warmup=10, capacity=200, actor_lr=1e37)
+    with pytest.raises(rc.errors.RunError, match=r"(must be finite to be saved|must stay finite).*(NaN or infinity)"):
+        train.run(wild, "simple_spread", folder=tmp_path / "run", steps=2000, num_envs=2, eval_every=2000, film=False)
+    assert not checkpoint.exists(tmp_path / "run")
+
+
+def test_a_run_is_always_evaluated_at_its_end(tmp_path: Path) -> None:
+    result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=100, num_envs=4, eval_episodes=3, film=False)
+    assert result.metrics["return"] < 0
+    assert [line["step"] for line in read_metrics(tmp_path / "run")] == [100]
+    with pytest.raises(rc.errors.OptionError, match=r"^steps must be at least the 100 that were taken, got 50$"):
+        train.resume(tmp_path / "run", steps=50)
+
+
+def test_settings_that_numpy_made(tmp_path: Path) -> None:
+    algorithm = MADDPGConfig(actor_lr=np.float64(1e-3), hidden=(np.int64(8),), warmup=np.int64(50))  # type: ignore[arg-type]
+    train.run(algorithm, "simple", folder=tmp_path / "run", steps=40, num_envs=4, eval_episodes=3, film=False)
+    assert train.settings.read_config(tmp_path / "run" / "config.toml")[1] == algorithm
+
+
+def test_what_environments_report_hides_nothing() -> None:
+    from recollect import envs
+    from recollect.envs.particle import World, simple
+    from recollect.train.evaluate import evaluate
+
+    class Reporting:
+        def __init__(self) -> None:
+            self._env = World(simple(), 3, max_cycles=4)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._env, name)
+
+        def step(self, action: Any) -> Any:
+            step = self._env.step(action)
+            told = {"step": np.full(3, 7.0), "return": np.full(3, 99.0), "won": np.array([1.0, np.nan, 0.0])}
+            return step._replace(info={**told, "never": np.full(3, np.nan)})
+
+    learner = SMALL.learner(envs.make("simple").groups, 3, 0)
+    found = evaluate(learner, Reporting(), 0)  # type: ignore[arg-type]
+    assert found["return"] < 0
+    assert found["length"] == 4
+    assert (found["info/step"], found["info/return"], found["won"]) == (7, 99, 0.5)
+    assert "never" not in found
+
+
+def test_a_film_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from recollect.envs.particle import World
+
+    monkeypatch.setattr(World, "render", lambda *_: 1 / 0)
+    with pytest.warns(UserWarning, match=r"^simple could not be filmed: division by zero$"):
+        result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=40, num_envs=4, eval_episodes=3)
+    assert result.steps == 40
 
 
 def test_folders_that_cannot_be(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_toml_there_and_back(tmp_path: Path) -> None:
     algorithm = MADDPGConfig(
         **{f.name: other(getattr(MADDPGConfig(), f.name), f.name) for f in dataclasses.fields(MADDPGConfig)}
     )
-    run = RunConfig(steps=7, env_options={"N": 5, "continuous_actions": True, "word": 'a "b"'})
+    run = RunConfig(steps=7, env_options={"N": 5, "continuous_actions": True, "a word": 'a "b" ☺'})
     path = tmp_path / "config.toml"
     write_config(path, "simple_spread", algorithm, run)
     assert read_config(path) == ("simple_spread", algorithm, run)
@@ -81,6 +81,13 @@ def test_toml_there_and_back(tmp_path: Path) -> None:
         ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngama = 1", "got 'gama'. Did you mean 'gamma'?"),
         ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngamma = 'x'", "maddpg.gamma must be a float, got 'x'"),
         ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngamma = 2", "gamma must be in its range, got 2.0"),
+        ("env = 'a'\nalgorithm = 'maddpg'\nrun = 5", "[run] must be a table, got 5"),
+        (
+            "env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nnoise = 'gausian'",
+            "noise must be one of gaussian, ou, got 'gausian'",
+        ),
+        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nhidden = ['a']", "maddpg.hidden must be a list of int, got ['a']"),
+        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nactor_lr = inf", "actor_lr must be finite, got inf"),
         ("env =", "config must be a TOML file that can be read, got"),
     ],
 )
@@ -137,6 +144,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             ["maddpg", "simple", "--option", "N=3"],
             "option of simple must be one of max_cycles, continuous_actions, state, got 'N'",
         ),
+        (["maddpg", "simple", "--seeds", "1", "1"], "seeds must differ, got 1 1"),
+        (["maddpg", "gymnasium:Nope-v1"], "environment must be one that Gymnasium can make, got 'Nope-v1'."),
+        (["--resume=a", "--steps", "x"], "--steps must be a whole number, got 'x'"),
         (["--resume"], "--resume must be followed by a value, got nothing"),
         (["--resume", "a", "--seed", "3"], "flag must be --steps beside --resume, got --seed."),
         (["--resume", "a", "--steps", "x"], "--steps must be a whole number, got 'x'"),

@@ -5,6 +5,7 @@ With options also DDPG, MATD3, and mixed teams. See docs/algorithms/maddpg.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
-from recollect.learn import Adam, Gaussian, Noise, OrnsteinUhlenbeck, Stack, head_of, linear
+from recollect.learn import ACTIVATIONS, Adam, Gaussian, Noise, OrnsteinUhlenbeck, Stack, head_of, linear
 from recollect.learn.stack import product
 from recollect.memory import Memory, NStep, Prioritized, Uniform
 from recollect.schema import Schema
@@ -104,6 +105,18 @@ class MADDPGConfig:
             "smoothing": self.smoothing >= 0,
             "logit_penalty": self.logit_penalty >= 0,
         }
+        known = {
+            "activation": tuple(ACTIVATIONS),
+            "init": ("uniform", "xavier", "orthogonal"),
+            "noise": ("gaussian", "ou"),
+        }
+        for name, allowed in known.items():
+            if getattr(self, name) not in allowed:
+                raise OptionError(name, f"be one of {', '.join(allowed)}", repr(getattr(self, name)))
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise OptionError(name, "be finite", value)
+        checks |= {name: getattr(self, name) >= 0 for name in ("noise_start", "noise_end", "noise_steps", "capacity")}
         for name, fine in checks.items():
             if not fine:
                 raise OptionError(name, "be in its range", getattr(self, name))

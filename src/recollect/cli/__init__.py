@@ -32,6 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RecollectError as error:
         print(error, file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read this has read enough
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
     return 0

@@ -51,7 +51,7 @@ _OTHERS = {
 
 def train(arguments: Sequence[str]) -> int:
     """Run ``recollect train`` with these arguments; returns the exit code."""
-    left = list(arguments)
+    left = [part for text in arguments for part in _apart(text)]
     names = ", ".join(ALGORITHMS)
     if not left or (left[0] in ("-h", "--help")):
         print(_USAGE.format(algorithms=names, first=next(iter(ALGORITHMS))))
@@ -72,6 +72,8 @@ def train(arguments: Sequence[str]) -> int:
     settings = dataclasses.replace(chosen.run, env_options=options)
     if not chosen.seeds:
         return _one(chosen, env, settings, chosen.folder)
+    if len(set(chosen.seeds)) < len(chosen.seeds):
+        raise OptionError("seeds", "differ", " ".join(map(str, chosen.seeds)))
     folder = chosen.folder or new_folder(chosen.algorithm, env, "seeds")
     for seed in chosen.seeds:
         print(f"seed {seed}")
@@ -184,6 +186,12 @@ def _taken(arguments: list[str], flag: str) -> str:
     value = arguments[place + 1]
     del arguments[place : place + 2]
     return value
+
+
+def _apart(text: str) -> list[str]:
+    """``--config=FILE`` as two."""
+    flag, equals, value = text.partition("=")
+    return [flag, value] if equals and flag in ("--config", "--resume") else [text]
 
 
 def _nearest(what: str, name: str, known: Mapping[str, Any]) -> str:

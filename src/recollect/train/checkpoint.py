@@ -8,7 +8,6 @@ checkpoint before it counts.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from recollect.errors import RunError
 from recollect.memory import Memory
+from recollect.train.files import put
 
 __all__ = ["exists", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
 
@@ -40,16 +40,20 @@ def save_checkpoint(
     facts: Mapping[str, Any],
 ) -> None:
     """Save networks, environments, memory and counters; once this returns they outlive any crash."""
+    for name, value in state.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            remedy = "The last checkpoint stays as it is." if exists(folder) else "There is no checkpoint yet."
+            raise RunError(name, "be finite to be saved", "NaN or infinity", remedy)
     folder.mkdir(parents=True, exist_ok=True)
     place = 1 - _facts(folder)["place"] if exists(folder) else 0
     tensors = {f"learner/{name}": value.contiguous() for name, value in state.items()}
     if env is not None:
         tensors |= {f"env/{name}": torch.from_numpy(_signed(value)) for name, value in env.items()}
-    _write(folder / f"state-{place}.safetensors", save(tensors))
+    put(folder / f"state-{place}.safetensors", save(tensors))
     if memory is not None:
         memory.save(folder / f"memory-{place}")
     kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **facts}
-    _write(folder / _FILE, json.dumps(kept, indent=1).encode())
+    put(folder / _FILE, json.dumps(kept, indent=1).encode())
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any]:
@@ -82,8 +86,8 @@ def load_memory(folder: Path) -> Memory:
 def _facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / _FILE).read_text())
-        if facts["version"] != _VERSION or facts["place"] not in (0, 1):
-            raise ValueError("unknown version or place")
+        if facts["version"] != _VERSION or facts["place"] not in (0, 1) or not isinstance(facts["steps"], int):
+            raise ValueError("unknown version, place or steps")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             str(folder / _FILE), "be a checkpoint of this version", type(error).__name__, str(error)
@@ -95,18 +99,3 @@ def _signed(value: Any) -> np.ndarray[Any, Any]:
     """Bits of unsigned numbers as signed ones, which every torch can hold."""
     array = np.ascontiguousarray(value)
     return array.view(np.int64) if array.dtype == np.uint64 else array
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Put a file in the place of another at once, and know it on disk."""
-    new = path.with_suffix(f"{path.suffix}.new")
-    with open(new, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
-    handle = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -50,17 +50,18 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     from matplotlib import pyplot as plt
 
     kinds: dict[str, list[Path]] = {}
-    for folder in map(Path, folders):
+    for folder in dict.fromkeys(Path(folder).resolve() for folder in folders):
         env, algorithm, config = read_config(folder / "config.toml")
-        alike = repr((env, algorithm, {k: v for k, v in asdict(config).items() if k != "seed"}))
+        alike = repr((env, algorithm, {k: v for k, v in asdict(config).items() if k not in ("seed", "steps")}))
         kinds.setdefault(alike, []).append(folder)
     figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for runs in kinds.values():
         env, algorithm, _ = read_config(runs[0] / "config.toml")
         lines = [read_metrics(run) for run in runs]
         names = [name for name in (lines[0][0] if lines[0] else {}) if name.split("/")[-1] == "return"]
-        if not names:
-            raise RunError("run", "have been evaluated", str(runs[0]))
+        for run, metrics in zip(runs, lines, strict=True):
+            if not names or not metrics:
+                raise RunError("run", "have been evaluated", str(run))
         for name in names:
             steps = sorted(set.intersection(*({line["step"] for line in run} for run in lines)))
             values = np.array([[line[name] for line in run if line["step"] in steps] for run in lines])

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from recollect.envs import Env
+from recollect.envs import Env, make
 from recollect.train.settings import Learner
 
 __all__ = ["evaluate", "film"]
 
 
-def evaluate(learner: Learner, env: Env, seed: int) -> dict[str, float]:
+_OWN = ("step", "updates", "length")
+
+
+def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> dict[str, float]:
     """The mean over the first episode of every environment: each group's return (an agent's share of it), the length,
-    and what the environment reports about episodes that end.
+    and what the environment reports about episodes that end, as far as it does.
+
+    Args:
+        longest: Steps after which episodes that go on are taken as they are.
     """
     seen = env.reset(seed=seed)
     going = np.ones(env.num_envs, bool)
@@ -22,7 +29,9 @@ def evaluate(learner: Learner, env: Env, seed: int) -> dict[str, float]:
     returns = {name: np.zeros(env.num_envs) for name in names}
     lengths = np.zeros(env.num_envs)
     reports: dict[str, list[Any]] = {}
-    while going.any():
+    for _ in range(longest):
+        if not going.any():
+            break
         step = env.step(learner.act(seen, explore=False))
         rows = step.row.get("lanes", slice(None))
         for name, key in names.items():
@@ -40,17 +49,28 @@ def evaluate(learner: Learner, env: Env, seed: int) -> dict[str, float]:
         seen = step.seen
     found = {name: float(value.mean()) for name, value in returns.items()}
     found["length"] = float(lengths.mean())
-    return found | {name: float(np.concatenate(values).mean()) for name, values in reports.items()}
+    for name, parts in reports.items():
+        values = np.concatenate(parts).astype(np.float64)
+        if not np.isnan(values).all():
+            found[f"info/{name}" if name in found or name in _OWN else name] = float(np.nanmean(values))
+    return found
 
 
-def film(learner: Learner, env: Env, seed: int, longest: int = 500) -> list[Any]:
-    """Pictures of an episode of the first environment."""
-    seen = env.reset(seed=seed)
-    pictures = [env.render(0)]
-    for _ in range(longest):
-        step = env.step(learner.act(seen, explore=False))
-        if step.ended[0]:
-            break
-        pictures.append(env.render(0))
-        seen = step.seen
-    return pictures
+def film(learner: Learner, name: str, options: Mapping[str, Any], seed: int, longest: int = 500) -> list[Any]:
+    """Pictures of an episode of an environment."""
+    options = dict(options)
+    if name.startswith(("gymnasium:", "pettingzoo:")):
+        options.setdefault("render_mode", "rgb_array")
+    env = make(name, num_envs=1, **options)
+    try:
+        seen = env.reset(seed=seed)
+        pictures = [env.render(0)]
+        for _ in range(longest):
+            step = env.step(learner.act(seen, explore=False))
+            if step.ended[0]:
+                break
+            pictures.append(env.render(0))
+            seen = step.seen
+        return pictures
+    finally:
+        env.close()

@@ -8,6 +8,7 @@ import math
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,7 +64,7 @@ def run(
     """
     chosen = replace(config or RunConfig(), **settings)
     folder = new_folder(algorithm, env, str(chosen.seed)) if folder is None else Path(folder)
-    if checkpoint.exists(folder):
+    if checkpoint.exists(folder) or (folder / "config.toml").exists():
         raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
     going = _Run(env, algorithm, chosen, folder, progress)  # before anything is written: it may be refused
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,6 +87,9 @@ def resume(folder: str | Path, *, progress: Progress | None = None, steps: int |
     folder = Path(folder)
     env, algorithm, config = read_config(folder / "config.toml")
     if steps is not None:
+        taken = checkpoint.load_checkpoint(folder)["steps"]
+        if steps < taken:
+            raise OptionError("steps", f"be at least the {taken} that were taken", steps)
         config = replace(config, steps=steps)
     going = _Run(env, algorithm, config, folder, progress)
     going.load()
@@ -115,6 +119,7 @@ class _Run:
         self._steps = self._updates = 0
         self._figures: dict[str, float] = {}
         self._losses: Mapping[str, float] = {}
+        self._evaluated = 0
 
     def load(self) -> None:
         """Go on from the checkpoint in the folder."""
@@ -123,6 +128,7 @@ class _Run:
         self._learner.load(state)
         self._memory = checkpoint.load_memory(self._folder)
         self._steps, self._updates, self._figures = facts["steps"], facts["updates"], facts["figures"]
+        self._losses, self._evaluated = facts["losses"], facts["evaluated"]
         if env is not None:
             self._seen = self._env.restore(env)  # type: ignore[attr-defined]
         else:
@@ -145,10 +151,13 @@ class _Run:
                         self._evaluate()
                     if config.save_every and self._due(config.save_every) and self._steps < config.steps:
                         self._save()
+                done = self._steps >= config.steps
+                if done and self._evaluated != self._steps:
+                    self._evaluate()
                 self._save()
-                if not stopped:
+                if done:
                     self._finish()
-            return Result(self._folder, self._steps, self._figures, bool(stopped))
+            return Result(self._folder, self._steps, self._figures, not done)
         finally:
             self._records.close()
             self._env.close()
@@ -180,7 +189,8 @@ class _Run:
             self._updates += 1
             if not all(map(math.isfinite, losses.values())):
                 broken = ", ".join(name for name, value in losses.items() if not math.isfinite(value))
-                remedy = "The last checkpoint is whole; lower the learning rates, or clip gradients."
+                whole = "The last checkpoint is whole; l" if checkpoint.exists(self._folder) else "L"
+                remedy = f"{whole}ower the learning rates, or clip gradients."
                 raise RunError(broken, f"stay finite (update {self._updates})", "NaN or infinity", remedy)
             if algorithm.prioritized:
                 self._memory.reweigh(batch, errors)
@@ -188,23 +198,33 @@ class _Run:
 
     def _evaluate(self) -> None:
         self._figures = {**evaluate(self._learner, self._judge, self._eval_seed), **self._losses}
+        self._evaluated = self._steps
+        if self._progress is not None:
+            self._progress(self._steps, self._config.steps, self._figures)
         assert self._records is not None
         self._records.write(self._steps, {**self._figures, "updates": self._updates})
         draw_curve(self._folder, f"{name_of(self._algorithm)} on {self._name}")
 
     def _save(self) -> None:
         kept = self._env.snapshot() if hasattr(self._env, "snapshot") else None
-        facts = {"steps": self._steps, "updates": self._updates, "figures": self._figures}
+        facts = {
+            "steps": self._steps,
+            "updates": self._updates,
+            "figures": self._figures,
+            "losses": dict(self._losses),
+            "evaluated": self._evaluated,
+        }
         checkpoint.save_checkpoint(self._folder, self._learner.state(), kept, self._memory, facts)
 
     def _finish(self) -> None:
         """The last picture: an episode as a film, where the environment can be drawn."""
         if not self._config.film:
             return
-        env = envs.make(self._name, num_envs=1, **self._config.env_options)
-        with contextlib.suppress(OptionError):  # it cannot be drawn
-            save_film(self._folder / "episode.gif", film(self._learner, env, self._eval_seed), fps=10)
-        env.close()
+        try:
+            pictures = film(self._learner, self._name, self._config.env_options, self._eval_seed)
+            save_film(self._folder / "episode.gif", pictures, fps=10)
+        except Exception as error:  # all has been learned and saved
+            warnings.warn(f"{self._name} could not be filmed: {error}", stacklevel=2)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
+from recollect.train.files import put
+
 __all__ = ["Records", "draw_curve", "read_metrics"]
 
 
@@ -23,13 +25,13 @@ class Records:
 
         self._path = folder / "metrics.jsonl"
         kept = [line for line in read_metrics(folder) if after is not None and line["step"] <= after]
-        self._path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        put(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=None if after is None else after + 1)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Write values down."""
         with open(self._path, "a") as file:
-            file.write(json.dumps({"step": step, **values}) + "\n")
+            file.write(json.dumps({**values, "step": step}) + "\n")
         for name, value in values.items():
             self._board.add_scalar(name, value, step)
         self._board.flush()
@@ -46,9 +48,12 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     if path.exists():
         for line in path.read_text().splitlines():
             try:
-                found.append(json.loads(line))
+                read = json.loads(line)
             except ValueError:
                 break
+            if not isinstance(read, dict) or "step" not in read:
+                break
+            found.append(read)
     return found
 
 

@@ -36,13 +36,7 @@ class Trained:
 
     def film(self, seed: int | None = None) -> list[Any]:
         """Pictures of an episode."""
-        options = dict(self.config.env_options)
-        if ":" in self.env:
-            options.setdefault("render_mode", "rgb_array")
-        env = envs.make(self.env, num_envs=1, **options)
-        pictures = film(self.learner, env, self._seed(seed))
-        env.close()
-        return pictures
+        return film(self.learner, self.env, self.config.env_options, self._seed(seed))
 
     def _seed(self, seed: int | None) -> int:
         return seeds(self.config.seed, 4)[3] if seed is None else seed

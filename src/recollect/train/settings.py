@@ -19,6 +19,7 @@ from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.memory import Memory
 from recollect.schema import Schema
+from recollect.train.files import put
 
 __all__ = ["ALGORITHMS", "Algorithm", "Learner", "RunConfig", "name_of", "read_config", "with_changes", "write_config"]
 
@@ -119,6 +120,9 @@ def with_changes(settings: Any, changes: Mapping[str, Any], table: str) -> Any:
 def _fitting(name: str, value: Any, default: Any) -> Any:
     """A value of the kind that the default has."""
     if isinstance(default, tuple) and isinstance(value, (list, tuple)):
+        kind = type(default[0]) if default else str
+        if any(type(part) is not kind for part in value):
+            raise OptionError(name, f"be a list of {kind.__name__}", f"{value!r}")
         return tuple(value)
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -139,19 +143,24 @@ def write_config(path: Path, env: str, algorithm: Algorithm, run: RunConfig) -> 
         options = plain.pop("env_options", {})
         lines += [f"{key} = {_toml(value)}" for key, value in plain.items()]
         if options:
-            lines += ["", f"[{table}.env_options]", *(f"{key} = {_toml(value)}" for key, value in options.items())]
-    path.write_text("\n".join(lines) + "\n")
+            own = (f"{json.dumps(key, ensure_ascii=False)} = {_toml(value)}" for key, value in options.items())
+            lines += ["", f"[{table}.env_options]", *own]
+    text = "\n".join(lines) + "\n"
+    tomllib.loads(text)  # what cannot be read again is not worth a run
+    put(path, text.encode())
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(_toml(part) for part in value)}]"
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
+    if isinstance(value, (int, np.integer)):
+        return repr(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
     if isinstance(value, str):
-        return json.dumps(value)
+        return json.dumps(value, ensure_ascii=False)
     raise OptionError("option", "be a number, text, true or false, or a list of them", repr(value))
 
 
@@ -162,7 +171,7 @@ def read_config(path: Path) -> tuple[str, Algorithm, RunConfig]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError("config", "be a TOML file that can be read", str(path), str(error)) from None
     name = data.get("algorithm")
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         raise OptionError("algorithm", f"be one of {', '.join(ALGORITHMS)}", repr(name))
     if not isinstance(data.get("env"), str):
         raise OptionError("env", "be the name of an environment", repr(data.get("env")))
@@ -171,5 +180,8 @@ def read_config(path: Path) -> tuple[str, Algorithm, RunConfig]:
             near = difflib.get_close_matches(key, ["env", "algorithm", "run", name], 1, 0.5)
             remedy = f"Did you mean {near[0]!r}?" if near else ""
             raise OptionError("key", f"be one of env, algorithm, run, {name}", repr(key), remedy)
+    for table in ("run", name):
+        if not isinstance(data.get(table, {}), dict):
+            raise OptionError(f"[{table}]", "be a table", repr(data[table]))
     run = with_changes(RunConfig(), data.get("run", {}), "run")
     return data["env"], with_changes(ALGORITHMS[name](), data.get(name, {}), name), run

@@ -67,7 +67,10 @@ class MakeGymnasium:
 
     def __call__(self) -> FromGymnasium:
         """Make it."""
-        return FromGymnasium(gymnasium.make(self._name, **self._options))
+        try:
+            return FromGymnasium(gymnasium.make(self._name, **self._options))
+        except (gymnasium.error.Error, TypeError, ImportError) as error:
+            raise OptionError("environment", "be one that Gymnasium can make", repr(self._name), str(error)) from error
 
 
 @final
