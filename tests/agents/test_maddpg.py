@@ -162,7 +162,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "options", "settings"), CASES)
 def test_same_as_written_plainly(name: str, options: dict[str, Any], settings: dict[str, Any]) -> None:
     env, memory = filled(name, **options)
-    learner = MADDPG(MADDPGConfig(**settings), env.groups, 4, seed=1)
+    learner = MADDPG(MADDPGConfig(**settings), env.groups, seed=1)
     plain = Plain(learner)
     for _ in range(6):
         batch = memory.sample(48)
@@ -179,7 +179,7 @@ def test_same_as_written_plainly(name: str, options: dict[str, Any], settings: d
 def test_the_target_by_three_numbers() -> None:
     """Reward 2, gamma 0.9, and critics that say 10 of anything: going on 2 + 0.9 * 10 = 11, cut off 11 too, over 2."""
     env, memory = filled("simple_spread", steps=60, gamma=0.9, N=2, terminate_on_success=True, max_cycles=10)
-    learner = MADDPG(MADDPGConfig(gamma=0.9), env.groups, 4, seed=0)
+    learner = MADDPG(MADDPGConfig(gamma=0.9), env.groups, seed=0)
     (team,) = learner._teams
     for stack in (*team.critics, *team.critic_targets):
         stack.flat.zero_()
@@ -210,7 +210,7 @@ def test_sharing_is_one_network() -> None:
     for name in ("simple_spread", "simple_tag"):
         for options in ({}, {"continuous_actions": True}):
             env, memory = filled(name, **options)
-            learner = MADDPG(MADDPGConfig(share=("all",)), env.groups, 4, seed=0)
+            learner = MADDPG(MADDPGConfig(share=("all",)), env.groups, seed=0)
             assert all(stack.count == 1 for team in learner._teams for stack in team._stacks().values())
             losses = [learner.update(memory.sample(64))[0] for _ in range(60)]
             if name == "simple_spread":
@@ -222,7 +222,7 @@ def test_sharing_is_one_network() -> None:
 def test_shared_gradients_are_autograds() -> None:
     """The policy's slope through a shared critic, by autograd over the whole input."""
     env, memory = filled("simple_spread")
-    learner = MADDPG(MADDPGConfig(share=("all",), clip=0.0, logit_penalty=0.0), env.groups, 4, seed=0)
+    learner = MADDPG(MADDPGConfig(share=("all",), clip=0.0, logit_penalty=0.0), env.groups, seed=0)
     (team,) = learner._teams
     batch = memory.sample(16)
     part = team.read(batch)
@@ -253,12 +253,12 @@ def test_shared_gradients_are_autograds() -> None:
 def test_a_state_goes_on_bit_for_bit(name: str, settings: dict[str, Any]) -> None:
     options = {"continuous_actions": True} if "noise" in settings and name == "simple_tag" else {}
     env, memory = filled(name, **options)
-    one = MADDPG(MADDPGConfig(**settings), env.groups, 4, seed=0)
+    one = MADDPG(MADDPGConfig(**settings), env.groups, seed=0)
     seen = env.reset(seed=0)
     for _ in range(5):
         one.act(seen, explore=True)
         one.update(memory.sample(32))
-    two = MADDPG(MADDPGConfig(**settings), env.groups, 4, seed=9)
+    two = MADDPG(MADDPGConfig(**settings), env.groups, seed=9)
     two.load(one.state())
     for _ in range(5):
         batch = memory.sample(32)
@@ -275,7 +275,7 @@ def test_the_same_seed_gives_the_same_parameters() -> None:
     found = []
     for _ in range(2):
         env, memory = filled("simple_spread")
-        learner = MADDPG(MADDPGConfig(), env.groups, 4, seed=5)
+        learner = MADDPG(MADDPGConfig(), env.groups, seed=5)
         for _ in range(50):
             learner.update(memory.sample(64))
         found.append(learner.state())
@@ -284,7 +284,7 @@ def test_the_same_seed_gives_the_same_parameters() -> None:
 
 def test_only_what_may_be_done_is_done() -> None:
     env = envs.make("marines_3v3", num_envs=16)
-    learner = MADDPG(MADDPGConfig(epsilon=0.2), env.groups, 16, seed=0)
+    learner = MADDPG(MADDPGConfig(epsilon=0.2), env.groups, seed=0)
     seen = env.reset(seed=0)
     for step in range(80):
         seen = env.step(learner.act(seen, explore=step % 2 == 0)).seen
@@ -292,7 +292,7 @@ def test_only_what_may_be_done_is_done() -> None:
 
 def test_evaluation_is_the_mode() -> None:
     env = envs.make("simple_tag", num_envs=8, continuous_actions=True)
-    learner = MADDPG(MADDPGConfig(), env.groups, 8, seed=0)
+    learner = MADDPG(MADDPGConfig(), env.groups, seed=0)
     seen = env.reset(seed=0)
     one, two = learner.act(seen, explore=False), learner.act(seen, explore=False)
     noisy = learner.act(seen, explore=True)
@@ -308,7 +308,7 @@ def test_weights_of_priorities_count() -> None:
     batch = memory.sample(32)
     flats = []
     for weights in (np.ones(32, np.float32), np.zeros(32, np.float32)):
-        learner = MADDPG(MADDPGConfig(), env.groups, 4, seed=0)
+        learner = MADDPG(MADDPGConfig(), env.groups, seed=0)
         before = learner._teams[0].critics[0].flat.clone()
         _, errors = learner.update({**batch, "weights": weights})
         flats.append(learner._teams[0].critics[0].flat - before)
@@ -328,5 +328,5 @@ def test_weights_of_priorities_count() -> None:
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(rc.errors.OptionError) as caught:
-        MADDPG(MADDPGConfig(**settings), envs.make("simple_tag").groups, 1, seed=0)
+        MADDPG(MADDPGConfig(**settings), envs.make("simple_tag").groups, seed=0)
     assert str(caught.value) == message

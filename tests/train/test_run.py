@@ -273,7 +273,7 @@ def test_what_environments_report_hides_nothing() -> None:
             told = {"step": np.full(3, 7.0), "return": np.full(3, 99.0), "won": np.array([1.0, np.nan, 0.0])}
             return step._replace(info={**told, "never": np.full(3, np.nan)})
 
-    learner = SMALL.learner(envs.make("simple").groups, 3, 0)
+    learner = SMALL.learner(envs.make("simple").groups, 0)
     found = evaluate(learner, Reporting(), 0)  # type: ignore[arg-type]
     assert found["return"] < 0
     assert found["length"] == 4
@@ -303,5 +303,7 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(rc.errors.RunError, match=r"checkpoint.json must be a checkpoint of this version, got"):
         train.resume(tmp_path / "run")
     (tmp_path / "run" / "checkpoint.json").unlink()
+    with pytest.raises(rc.errors.RunError, match=r"It has no checkpoint to resume: remove it\.$"):
+        train.run(SMALL, "simple", folder=tmp_path / "run")
     with pytest.raises(rc.errors.RunError, match=r"^run must have a checkpoint, got"):
         train.resume(tmp_path / "run")

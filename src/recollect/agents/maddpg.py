@@ -130,9 +130,9 @@ class MADDPGConfig:
         window = NStep(self.n_step, gamma=self.gamma)
         return Memory(schema, capacity=rows * lanes, lanes=lanes, sampler=sampler, window=window, seed=seed)
 
-    def learner(self, groups: Sequence[AgentGroup], num_envs: int, seed: int) -> MADDPG:
+    def learner(self, groups: Sequence[AgentGroup], seed: int) -> MADDPG:
         """The learner of these settings."""
-        return MADDPG(self, groups, num_envs, seed)
+        return MADDPG(self, groups, seed)
 
 
 @final
@@ -141,10 +141,9 @@ class MADDPG:
 
     Args:
         groups: The environment's agents.
-        num_envs: Environments that it acts in.
     """
 
-    def __init__(self, config: MADDPGConfig, groups: Sequence[AgentGroup], num_envs: int, seed: int) -> None:
+    def __init__(self, config: MADDPGConfig, groups: Sequence[AgentGroup], seed: int) -> None:
         self.config = config
         self.random = torch.Generator().manual_seed(seed)
         for name in (*config.ddpg, *config.share):
@@ -163,7 +162,6 @@ class MADDPG:
             for i, group in enumerate(groups)
         ]
         self.updates = 0
-        self._num_envs = num_envs
 
     # ---- acting ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.errors import OptionError
 
-__all__ = ["Dice", "restored", "seeds", "seeds_for"]
+__all__ = ["Dice", "kept", "restored", "seeds", "seeds_for"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -90,11 +90,17 @@ class Dice:
         self._key, self._episode, self._place = (np.array(state[k], np.uint64) for k in ("key", "episode", "place"))
 
 
+def kept(own: Mapping[str, Array], dice: Dice) -> dict[str, Array]:
+    """A snapshot: copies of an environment's own arrays, and its dice."""
+    copies = {name: value.copy() for name, value in own.items()}
+    return copies | {f"dice/{name}": value for name, value in dice.snapshot().items()}
+
+
 def restored(state: Mapping[str, Array], own: Mapping[str, Array], dice: Dice | None, count: int) -> Dice:
     """Write a snapshot's arrays over an environment's own, if all of them fit; returns the dice to go on with."""
-    kept = Dice(range(count)).snapshot()
+    fresh = Dice(range(count)).snapshot()
     wanted = {name: value.shape for name, value in own.items()}
-    wanted |= {f"dice/{name}": value.shape for name, value in kept.items()}
+    wanted |= {f"dice/{name}": value.shape for name, value in fresh.items()}
     for name, shape in wanted.items():
         given = np.shape(state[name]) if name in state else "nothing"
         if given != shape:
@@ -104,7 +110,7 @@ def restored(state: Mapping[str, Array], own: Mapping[str, Array], dice: Dice | 
     for name, value in own.items():
         value[...] = state[name]
     dice = Dice(range(count)) if dice is None else dice
-    dice.restore({name: state[f"dice/{name}"] for name in kept})
+    dice.restore({name: state[f"dice/{name}"] for name in fresh})
     return dice
 
 

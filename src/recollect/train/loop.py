@@ -64,8 +64,10 @@ def run(
     """
     chosen = replace(config or RunConfig(), **settings)
     folder = new_folder(algorithm, env, str(chosen.seed)) if folder is None else Path(folder)
-    if checkpoint.exists(folder) or (folder / "config.toml").exists():
-        raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
+    begun, saved = (folder / "config.toml").exists(), checkpoint.exists(folder)
+    if begun or saved:
+        remedy = "Resume it, or choose another folder." if saved else "It has no checkpoint to resume: remove it."
+        raise RunError("folder", "not hold a run already", str(folder), remedy)
     going = _Run(env, algorithm, chosen, folder, progress)  # before anything is written: it may be refused
     folder.mkdir(parents=True, exist_ok=True)
     write_config(folder / "config.toml", env, algorithm, chosen)
@@ -112,7 +114,7 @@ class _Run:
         self._env_seed = env_seed
         self._env = envs.make(name, num_envs=config.num_envs, **config.env_options)
         self._judge = envs.make(name, num_envs=config.eval_episodes, **config.env_options)
-        self._learner = algorithm.learner(self._env.groups, config.num_envs, learner_seed)
+        self._learner = algorithm.learner(self._env.groups, learner_seed)
         self._memory = algorithm.memory(self._env.schema, config.num_envs, memory_seed)
         self._records: Records | None = None
         self._seen: dict[str, Any] = {}

@@ -49,7 +49,7 @@ def load_run(folder: str | Path) -> Trained:
     facts = checkpoint.load_checkpoint(folder)
     state, _ = checkpoint.load_state(folder)
     made = envs.make(env, num_envs=1, **config.env_options)
-    learner = algorithm.learner(made.groups, 1, 0)
+    learner = algorithm.learner(made.groups, 0)
     made.close()
     learner.load(state)
     return Trained(folder, env, algorithm, config, learner, facts["steps"])

@@ -54,7 +54,7 @@ class Algorithm(Protocol):
     def memory(self, schema: Schema, lanes: int, seed: int) -> Memory:
         """The memory it learns from."""
 
-    def learner(self, groups: Sequence[AgentGroup], num_envs: int, seed: int) -> Learner:
+    def learner(self, groups: Sequence[AgentGroup], seed: int) -> Learner:
         """What learns."""
 
 

@@ -131,7 +131,7 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """What describes the whole environment."""
         if not self._seen:
             raise OptionError("reset", "be called before state", "state")
-        if self._env.state_space is None:
+        if self._env.state_space is None:  # PettingZoo's own way to say that there is none
             raise NotImplementedError(f"{self._env.name} was made without a state: make it with state=True")
         return self._seen["state"][0]
 

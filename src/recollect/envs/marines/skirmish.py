@@ -8,10 +8,11 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.dice import Dice, restored, seeds_for
+from recollect.envs.dice import Dice, kept, restored, seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of
 from recollect.envs.marines import views
 from recollect.envs.marines.battle import HIT_POINTS, Battle
+from recollect.envs.options import positive
 from recollect.errors import OptionError
 
 __all__ = ["Marines"]
@@ -42,19 +43,16 @@ class Marines:
         reward: Literal["positive", "losses", "sparse"] = "positive",
         state: bool = True,
     ) -> None:
-        enemies = allies if enemies is None else enemies
-        for name, number in (("allies", allies), ("enemies", enemies), ("num_envs", num_envs), ("limit", limit)):
-            if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
-                raise OptionError(name, "be a whole number of at least 1", repr(number))
-        allies, enemies = int(allies), int(enemies)
+        allies = positive("allies", allies)
+        enemies = positive("enemies", allies if enemies is None else enemies)
         if max(allies, enemies) > 50:
             raise OptionError("allies and enemies", "be at most 50 each", f"{allies} and {enemies}")
         if reward not in ("positive", "losses", "sparse"):
             raise OptionError("reward", "be 'positive', 'losses' or 'sparse'", repr(reward))
         self.name = f"marines_{allies}v{enemies}"
-        self.num_envs = int(num_envs)
+        self.num_envs: int = positive("num_envs", num_envs)
         self.shared_reward = True
-        self._limit = int(limit)
+        self._limit: int = positive("limit", limit)
         self.limit: int | None = self._limit
         self.battle = Battle(allies, enemies, self.num_envs)
         self._reward = reward
@@ -185,8 +183,7 @@ class Marines:
         """Everything that what follows depends on, as arrays: ``restore`` goes on from it."""
         if self._dice is None:
             raise OptionError("reset", "be called before snapshot", "snapshot")
-        own = {name: value.copy() for name, value in self._own().items()}
-        return own | {f"dice/{name}": value for name, value in self._dice.snapshot().items()}
+        return kept(self._own(), self._dice)
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
         """Go on from a snapshot of battles like these; return what is seen."""

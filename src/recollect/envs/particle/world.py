@@ -12,8 +12,9 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.dice import Dice, restored, seeds_for
+from recollect.envs.dice import Dice, kept, restored, seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, plain_actions, schema_of
+from recollect.envs.options import positive
 from recollect.envs.particle.actions import Controls
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
 from recollect.errors import OptionError
@@ -47,12 +48,9 @@ class World:
         continuous_actions: bool = False,
         state: bool = False,
     ) -> None:
-        for name, number in (("num_envs", num_envs), ("max_cycles", max_cycles)):
-            if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
-                raise OptionError(name, "be a whole number of at least 1", repr(number))
         self.name = scenario.name
-        self.num_envs = int(num_envs)
-        self._limit = int(max_cycles)
+        self.num_envs: int = positive("num_envs", num_envs)
+        self._limit: int = positive("max_cycles", max_cycles)
         self.limit: int | None = self._limit
         self.shared_reward = False
         self.scenario = scenario
@@ -88,7 +86,7 @@ class World:
         self._away = np.empty((len(pairs), 2, self.num_envs))
         self._pushes = np.zeros((2 * len(pairs) + 1, 2, self.num_envs))
         self._pushed = _who_is_pushed(pairs, agents)
-        self.touching = sizes[:, None] + sizes[None, : len(bodies)]
+        self.touching = sizes[:, None] + sizes
         """Distance at which two bodies touch, ``[bodies, bodies]``."""
         self._spread = np.array([*(1.0 for _ in agents), *(mark.spread for mark in scenario.landmarks)])[:, None, None]
 
@@ -196,8 +194,7 @@ class World:
         """Everything that what follows depends on, as arrays: ``restore`` goes on from it."""
         if self._dice is None:
             raise OptionError("reset", "be called before snapshot", "snapshot")
-        own = {name: value.copy() for name, value in self._own().items()}
-        return own | {f"dice/{name}": value for name, value in self._dice.snapshot().items()}
+        return kept(self._own(), self._dice)
 
     def _own(self) -> dict[str, Array]:
         own = {"pos": self.pos, "vel": self.vel, "said": self.said, "time": self.time}
