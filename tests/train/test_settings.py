@@ -80,14 +80,17 @@ def test_toml_there_and_back(tmp_path: Path) -> None:
         ),
         ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngama = 1", "got 'gama'. Did you mean 'gamma'?"),
         ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngamma = 'x'", "maddpg.gamma must be a float, got 'x'"),
-        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngamma = 2", "gamma must be in its range, got 2.0"),
+        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngamma = 2", "gamma must be from 0 to 1, got 2.0"),
         ("env = 'a'\nalgorithm = 'maddpg'\nrun = 5", "[run] must be a table, got 5"),
         (
             "env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nnoise = 'gausian'",
             "noise must be one of gaussian, ou, got 'gausian'",
         ),
         ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nhidden = ['a']", "maddpg.hidden must be a list of int, got ['a']"),
-        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nactor_lr = inf", "actor_lr must be finite, got inf"),
+        (
+            "env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nactor_lr = inf",
+            "actor_lr must be finite and at least 0, got inf",
+        ),
         ("env =", "config must be a TOML file that can be read, got"),
     ],
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
-import sys
 
 from recollect.train import ALGORITHMS
 
@@ -12,6 +12,6 @@ __all__ = ["algorithms"]
 
 def algorithms() -> None:
     """List the algorithms, with a line each."""
-    for name, settings in ALGORITHMS.items():
-        described = inspect.getdoc(sys.modules[settings.__module__]) or ""
+    for name in ALGORITHMS:
+        described = inspect.getdoc(importlib.import_module(f"recollect.agents.{name}")) or ""
         print(f"{name}  {described.partition(chr(10))[0]}")

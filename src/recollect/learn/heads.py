@@ -34,6 +34,11 @@ class Head(Protocol):
     def backward(self, kept: Tensor, grad: Tensor) -> Tensor:
         """The outputs' gradient from a drawn code's."""
 
+    def fit(
+        self, outputs: Tensor, code: Tensor, entropy: float, allowed: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """How unlikely codes that were seen are by the outputs ``[A, B]``, less some entropy; and its gradient."""
+
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """Actions as the environment takes them."""
 
@@ -75,6 +80,18 @@ class BoxHead:
     def backward(self, kept: Tensor, grad: Tensor) -> Tensor:
         """Tanh's gradient."""
         return torch.ops.aten.tanh_backward(grad, kept)
+
+    def fit(
+        self,
+        outputs: Tensor,
+        code: Tensor,
+        entropy: float,  # noqa: ARG002
+        allowed: Tensor | None = None,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        """Half the squared distance: a normal density around the code, whose entropy is the same everywhere."""
+        found = torch.tanh(outputs)
+        away = found - code
+        return (away**2).sum(dim=-1) / 2, torch.ops.aten.tanh_backward(away, found)
 
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """Actions between low and high."""
@@ -145,6 +162,20 @@ class ChoiceHead:
         pairs = zip(self._parts(kept.transpose(-1, -2)), self._parts(grad.transpose(-1, -2)), strict=True)
         parts = [soft * (g - (g * soft).sum(dim=-2, keepdim=True)) for soft, g in pairs]
         return _joined(parts).div_(self._temperature)
+
+    def fit(
+        self, outputs: Tensor, code: Tensor, entropy: float, allowed: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The cross entropy, less ``entropy`` times the entropy, over all parts."""
+        turned = self._parts(_masked(outputs, allowed).transpose(-1, -2))
+        total, grads = torch.zeros(code.shape[:-1]), []
+        for logits, seen in zip(turned, self._parts(code.transpose(-1, -2)), strict=True):
+            log = torch.log_softmax(logits, dim=-2)
+            chance = log.exp()
+            spread = -(chance * log).sum(dim=-2, keepdim=True)
+            total = total - (seen * log).sum(dim=-2) - entropy * spread[..., 0, :]
+            grads.append(chance - seen + entropy * chance * (log + spread))
+        return total, _joined(grads)
 
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """The choices' numbers."""

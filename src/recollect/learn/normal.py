@@ -50,8 +50,9 @@ class Running:
         return ((values - self.mean) / self.deviation).clamp(-clip, clip).to(torch.float32)
 
     def scale(self, values: Tensor) -> Tensor:
-        """Values over the deviation."""
-        return (values / self.deviation).to(torch.float32)
+        """Values over their size, the root of their mean square: signs stay, and a constant becomes 1 or -1."""
+        square = self.mean**2 + self.squares / max(self.count, 1.0)
+        return (values / square.sqrt().clamp(min=1e-4)).to(torch.float32)
 
     def state(self) -> dict[str, Tensor]:
         """Everything there is to keep."""

@@ -160,6 +160,18 @@ class Schema:
         schema.agents = agents
         return schema
 
+    def plus(self, /, **fields: Field) -> Schema:
+        """This schema with some fields more; ``group/name`` is a field of a group.
+
+        >>> Schema(obs=Field((4,))).plus(height=Field())
+        Schema(obs: float32[4], reward: float32, height: float32)
+        """
+        columns = list(self.columns)
+        for key, field in fields.items():
+            *above, name = key.split("/")
+            columns.append(make_column(name, field, tuple(above), (), carried=name.startswith("next_")))
+        return join_columns(columns, self.agents)
+
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 

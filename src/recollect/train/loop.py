@@ -172,13 +172,18 @@ class _Run:
     def _collect(self) -> None:
         action = self._learner.act(self._seen, explore=True, step=self._steps)
         step = self._env.step(action)
-        self._memory.append(**step.row)
+        self._memory.append(**step.row, **self._notes(step.row.get("lanes")))
         if step.ended.any():
             self._learner.ended(step.ended)
         self._seen = step.seen
         self._steps += self._config.num_envs
         if self._progress is not None:
             self._progress(self._steps, self._config.steps, self._figures)
+
+    def _notes(self, lanes: Any) -> dict[str, Any]:
+        """What the learner has to say about the rows of these environments."""
+        notes = self._learner.notes()
+        return notes if lanes is None else {key: values[lanes] for key, values in notes.items()}
 
     def _learn(self) -> None:
         algorithm = self._algorithm

@@ -30,6 +30,9 @@ class Learner(Protocol):
     def act(self, seen: Mapping[str, Any], *, explore: bool, step: int = 0) -> dict[str, Any]:
         """Actions for what is seen."""
 
+    def notes(self) -> dict[str, Any]:
+        """Fields that rows of the last actions hold besides what the environment gives, ``[E, ...]``."""
+
     def ended(self, rows: Any) -> None:
         """Tell where episodes ended."""
 

@@ -1,0 +1,224 @@
+"""MADDPG written plainly: agent by agent, with autograd and torch's Adam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from recollect import envs
+from recollect.agents.maddpg import MADDPG, MADDPGConfig
+from recollect.learn import Stack
+
+EPS = 1e-5
+"""Adam's. With less, the step of a gradient that is nearly nothing is made of its rounding."""
+
+
+def filled(
+    name: str, steps: int = 40, num_envs: int = 4, config: MADDPGConfig | None = None, **options: Any
+) -> tuple[Any, Any]:
+    """An environment, and a memory of chance actions in it; members of ensembles are chance too."""
+    config = config or MADDPGConfig()
+    env = envs.make(name, num_envs=num_envs, **options)
+    memory = config.memory(env.schema, num_envs, seed=0)
+    random = np.random.default_rng(0)
+    seen = env.reset(seed=0)
+    for _ in range(steps):
+        action = {}
+        for group in env.groups:
+            space = group.action_space
+            if hasattr(space, "n"):
+                chance = random.random((num_envs, len(group), int(space.n)))
+                if group.avail:
+                    chance *= seen[group.key("avail_actions")]
+                action[group.key("action")] = chance.argmax(axis=2)
+            else:
+                action[group.key("action")] = random.random((num_envs, len(group), *space.shape), np.float32)
+        step = env.step(action)
+        cast = {
+            group.key("member"): random.integers(config.ensemble, size=(num_envs, len(group)))
+            for group in env.groups
+            if config.ensemble > 1
+        }
+        memory.append(**step.row, **cast)
+        seen = step.seen
+    return env, memory
+
+
+class Plain:
+    """Every agent has policies and critics of its own, moved one after another."""
+
+    def __init__(self, learner: MADDPG) -> None:
+        self.config = learner.config
+        self.random = torch.Generator()
+        self.random.set_state(learner.random.get_state())
+        self.agents: list[dict[str, Any]] = []
+        for team in learner._teams:
+            for adam in (*team._optimisers, *([] if team.guesses is None else team.guesses._optimisers)):
+                adam._eps = EPS
+            for index in range(len(team.group)):
+                agent: dict[str, Any] = {"team": team, "index": index}
+                for name, stack in team.stacks().items():
+                    members = self.config.ensemble if name.startswith("actor") else 1
+                    made = [self._module(stack, index * members + k) for k in range(members)]
+                    agent[name] = made if name.startswith("actor") else made[0]
+                self.agents.append(agent)
+        for agent in self.agents:
+            agent["actor_adams"] = [
+                torch.optim.Adam(a.parameters(), lr=self.config.actor_lr, eps=EPS) for a in agent["actor"]
+            ]
+            agent["critic_adams"] = [
+                torch.optim.Adam(agent[f"critic_{k}"].parameters(), lr=self.config.critic_lr, eps=EPS)
+                for k in range(len(agent["team"].critics))
+            ]
+            if agent["team"].guesses is not None:
+                self._add_guesses(agent)
+        self.updates = 0
+
+    def _add_guesses(self, agent: dict[str, Any]) -> None:
+        """What this agent thinks of everyone but itself."""
+        guesses, agent["guesses"] = agent["team"].guesses, {}
+        teams = list(dict.fromkeys(a["team"] for a in self.agents))
+        for j, other in enumerate(self.agents):
+            if other is agent:
+                continue
+            which = teams.index(other["team"])
+            place = agent["index"] * len(other["team"].group) + other["index"]
+            guess, target = (self._module(stacks[which], place) for stacks in (guesses.stacks, guesses.targets))
+            adam = torch.optim.Adam(guess.parameters(), lr=self.config.actor_lr, eps=EPS)
+            agent["guesses"][j] = (guess, target, adam, guesses.stacks[which], guesses.targets[which], place)
+
+    def _module(self, stack: Stack, index: int) -> nn.Sequential:
+        return as_module(stack, index, self.config.activation)
+
+    def update(self, batch: Any) -> None:
+        """One update of everyone."""
+        self.updates += 1
+        config = self.config
+        fields = [batch[a["team"].group.name] if a["team"].group.name else batch for a in self.agents]
+        pairs = list(zip(fields, self.agents, strict=True))
+        obs = [torch.tensor(f["obs"][:, a["index"]]) for f, a in pairs]
+        following = [torch.tensor(f["next_obs"][:, a["index"]]) for f, a in pairs]
+        codes = [a["team"].head.encode(torch.tensor(f["action"][:, a["index"]])) for f, a in pairs]
+        rows = len(batch["discount"])
+        members = [
+            torch.tensor(f["member"][:, a["index"]].astype(int))
+            if config.ensemble > 1
+            else torch.zeros(rows, dtype=int)
+            for f, a in pairs
+        ]
+        with torch.no_grad():
+            next_codes = []
+            for agent, seen, member in zip(self.agents, following, members, strict=True):
+                outputs = torch.stack([agent["actor_target"][k](seen[b]) for b, k in enumerate(member.tolist())])
+                next_codes.append(agent["team"].head.mode(outputs[None])[0])
+        discount = torch.tensor(batch["discount"])
+        for i, (agent, f) in enumerate(zip(self.agents, fields, strict=True)):
+            ahead_codes = next_codes
+            if "guesses" in agent:
+                ahead_codes = self._guess(i, obs, codes, following, next_codes)
+            reward = torch.tensor(f["reward"][:, agent["index"]])
+            now, ahead = self._judged(i, obs, codes), self._judged(i, following, ahead_codes)
+            with torch.no_grad():
+                values = [agent[f"critic_{k}_target"](ahead)[:, 0] for k in range(len(agent["critic_adams"]))]
+                wanted = reward + discount * torch.stack(values).min(dim=0).values
+            for k, adam in enumerate(agent["critic_adams"]):
+                loss = ((agent[f"critic_{k}"](now)[:, 0] - wanted) ** 2).mean()
+                self._step(adam, loss, agent[f"critic_{k}"])
+        if self.updates % config.delay:
+            return
+        drawn = []
+        for team in dict.fromkeys(a["team"] for a in self.agents):  # a group's noise is drawn at once
+            if team.head.draws:
+                shape = (len(team.group), team.head.outputs, rows)
+                drawn += list(-torch.log(torch.rand(shape, generator=self.random)).transpose(1, 2))
+            else:
+                drawn += [None] * len(team.group)
+        for i, agent in enumerate(self.agents):
+            for k, actor in enumerate(agent["actor"]):
+                self._climb(i, obs, codes, drawn[i], actor, agent["actor_adams"][k], members[i] == k)
+        with torch.no_grad():
+            for agent in self.agents:
+                pairs = [(agent[f"critic_{k}_target"], agent[f"critic_{k}"]) for k in range(len(agent["critic_adams"]))]
+                pairs += list(zip(agent["actor_target"], agent["actor"], strict=True))
+                pairs += [(target, guess) for guess, target, *_ in agent.get("guesses", {}).values()]
+                for target, source in pairs:
+                    for mine, other in zip(target.parameters(), source.parameters(), strict=True):
+                        mine.lerp_(other, config.tau)
+
+    def _guess(
+        self, i: int, obs: list[Any], codes: list[Any], following: list[Any], next_codes: list[Any]
+    ) -> list[Any]:
+        """A step of the agent's guesses, and what it thinks that everyone does next."""
+        thought = list(next_codes)
+        for j, (guess, target, adam, *_) in self.agents[i]["guesses"].items():
+            head = self.agents[j]["team"].head
+            outputs = guess(obs[j])
+            if head.draws:
+                chances = torch.distributions.Categorical(logits=outputs)
+                loss = -chances.log_prob(codes[j].argmax(dim=1)) - self.config.infer_entropy * chances.entropy()
+            else:
+                loss = ((torch.tanh(outputs) - codes[j]) ** 2).sum(dim=1) / 2
+            self._step(adam, loss.mean(), guess)
+            with torch.no_grad():
+                thought[j] = head.mode(target(following[j])[None])[0]
+        return thought
+
+    def _climb(
+        self, i: int, obs: list[Any], codes: list[Any], noise: Any, actor: nn.Module, adam: Any, mine: Any
+    ) -> None:
+        """A step of one policy, over the rows that it played."""
+        agent, config = self.agents[i], self.config
+        head = agent["team"].head
+        outputs = actor(obs[i])
+        if head.draws:
+            soft = torch.softmax((outputs - torch.log(noise)) / config.temperature, dim=-1)
+            hard = nn.functional.one_hot(soft.argmax(dim=-1), head.outputs).float()
+            own = hard + soft - soft.detach() if config.straight_through else soft
+        else:
+            own = torch.tanh(outputs)
+        joint = self._judged(i, obs, [own if j == i else code for j, code in enumerate(codes)])
+        each = -agent["critic_0"](joint)[:, 0] + config.logit_penalty * (outputs**2).mean(dim=1)
+        self._step(adam, (each * mine).sum() / len(mine), actor)
+
+    def _judged(self, i: int, obs: list[Any], codes: list[Any]) -> Any:
+        own = self.agents[i]["team"].own
+        return torch.cat([obs[i], codes[i]], dim=1) if own else torch.cat([*obs, *codes], dim=1)
+
+    def _step(self, adam: Any, loss: Any, module: nn.Module) -> None:
+        for parameter in module.parameters():
+            parameter.grad = None
+        loss.backward(inputs=list(module.parameters()))
+        if self.config.clip:
+            nn.utils.clip_grad_norm_(module.parameters(), self.config.clip)
+        adam.step()
+
+    def pairs(self) -> Any:
+        """A name, a row of a stack, and the module that it should equal, for all networks."""
+        for agent in self.agents:
+            for name, stack in agent["team"].stacks().items():
+                modules = agent[name] if name.startswith("actor") else [agent[name]]
+                for k, module in enumerate(modules):
+                    yield name, stack.flat[agent["index"] * len(modules) + k], _flat(module)
+            for guess, target, _, stack, targets, place in agent.get("guesses", {}).values():
+                yield "guess", stack.flat[place], _flat(guess)
+                yield "guess target", targets.flat[place], _flat(target)
+
+
+def _flat(module: nn.Module) -> Any:
+    return torch.cat([p.detach().T.flatten() if p.dim() == 2 else p.detach() for p in module.parameters()])
+
+
+def as_module(stack: Stack, index: int, hidden: str) -> nn.Sequential:
+    """One network of a stack."""
+    parts: list[nn.Module] = []
+    for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases, strict=True)):
+        linear = nn.Linear(*weight.shape[1:])
+        linear.weight.data.copy_(weight[index].T)
+        linear.bias.data.copy_(bias[index, 0])
+        parts.append(linear)
+        if layer < len(stack.weights) - 1:
+            parts.append({"relu": nn.ReLU, "tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU}[hidden]())
+    return nn.Sequential(*parts)
