@@ -14,7 +14,7 @@ NB_MODULE(_core, module) {
   if (open_numpy() < 0) throw nanobind::python_error();
   // A memory that a program holds to its end is no leak worth a page of warnings.
   nanobind::set_leak_warnings(false);
-  module.doc() = "Rows, samples and scans. Private: use recollect.memory.";
+  module.doc() = "Rows, samples, scans and networks. Private: use recollect.memory and recollect.learn.";
   nanobind::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
@@ -28,4 +28,5 @@ NB_MODULE(_core, module) {
   recollect::bind_files(module);
   recollect::bind_parts(module);
   recollect::bind_scans(module);
+  recollect::bind_perceptrons(module);
 }

@@ -64,5 +64,6 @@ void bind_reader(nanobind::module_& module);
 void bind_files(nanobind::module_& module);
 void bind_parts(nanobind::module_& module);
 void bind_scans(nanobind::module_& module);
+void bind_perceptrons(nanobind::module_& module);
 
 }  // namespace recollect

@@ -9,6 +9,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from recollect import _core
 from recollect.learn.stack import Stack
 
 __all__ = ["Adam"]
@@ -20,25 +21,34 @@ class Adam:
 
     >>> stack = Stack(1, (2, 1))
     >>> optimiser = Adam(stack, rate=0.01)
+
+    Args:
+        clip: Longest gradient of one network; 0: any.
     """
 
     def __init__(
-        self, stack: Stack, rate: float, *, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+        self,
+        stack: Stack,
+        rate: float,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        clip: float = 0.0,
     ) -> None:
-        self._stack, self._rate, self._betas, self._eps = stack, rate, betas, eps
+        self._stack, self._rate, self._betas, self._eps, self._clip = stack, rate, betas, eps, clip
         self._mean = torch.zeros_like(stack.flat)
         self._square = torch.zeros_like(stack.flat)
+        self._arrays = [part.numpy() for part in (stack.flat, stack.grad, self._mean, self._square)]
         self._steps = 0
 
     def step(self) -> None:
         """One step."""
-        grad, (first, second) = self._stack.grad, self._betas
         self._steps += 1
-        self._mean.lerp_(grad, 1 - first)
-        self._square.mul_(second).addcmul_(grad, grad, value=1 - second)
+        first, second = self._betas
+        rate = self._rate / (1 - first**self._steps)
         root = math.sqrt(1 - second**self._steps)
-        spread = self._square.sqrt().div_(root).add_(self._eps)
-        self._stack.flat.addcdiv_(self._mean, spread, value=-self._rate / (1 - first**self._steps))
+        flat, grad, mean, square = self._arrays
+        _core.adam(flat, grad, mean, square, rate, root, first, second, self._eps, self._clip)
 
     def state(self) -> dict[str, Tensor]:
         """Moments and the count of steps."""

@@ -68,7 +68,8 @@ class Nets:
             whole = grad.new_zeros(self.agents, self.members, *grad.shape[1:])
             whole.scatter_(1, _places(member, grad.shape[2]), grad[:, None])
             grad = whole.transpose(0, 1) if self.shared else whole
-        self.stack.backward(trace, grad.reshape(self.stack.count, -1, grad.shape[-1]))
+            grad = grad.reshape(self.stack.count, -1, grad.shape[-1])
+        self.stack.backward(trace, grad)
 
     def inputs(self, values: Tensor) -> Tensor:
         """Inputs as the stack takes them."""
@@ -77,7 +78,8 @@ class Nets:
                 values = values.expand(self.agents, *values.shape)
             if self._ids is not None:
                 values = torch.cat([self._ids.expand(-1, values.shape[1], -1), values], dim=2)
-            return values.reshape(1, -1, values.shape[2]).expand(self.members, -1, -1)
+            if self.members > 1:
+                return values.reshape(1, -1, values.shape[2]).expand(self.members, -1, -1)
         if self.members > 1 and values.dim() == 3:
             return values.repeat_interleave(self.members, dim=0)
         return values
@@ -85,7 +87,7 @@ class Nets:
     def chosen(self, outputs: Tensor, member: Tensor | None = None) -> Tensor:
         """What the stack gave, by agent and from the member that answers: ``[A, B, out]``."""
         if self.members == 1:
-            return outputs.reshape(self.agents, -1, outputs.shape[2]) if self.shared else outputs
+            return outputs
         assert member is not None
         if self.shared:
             by_agent = outputs.view(self.members, self.agents, -1, outputs.shape[2]).transpose(0, 1)

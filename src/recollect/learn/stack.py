@@ -1,46 +1,34 @@
-"""Networks side by side: the weights of several as one tensor ``[N, in, out]``, with gradients worked out by hand.
+"""Networks side by side: the weights of several as one tensor ``[N, in, out]``, run by the core.
 
-Small networks spend most of a step in autograd's bookkeeping and in products that are far from square. Both are known
-beforehand here: a forward pass keeps each layer's inputs, a backward pass is a few products more.
+Small networks spend most of a step in autograd's bookkeeping, and in passes over what lies between products. The core
+takes some dozens of rows through all layers at once, and backwards the same way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
+from recollect import _core
 from recollect.errors import OptionError
 
-__all__ = ["ACTIVATIONS", "Activation", "Stack", "Trace", "product"]
+__all__ = ["ACTIVATIONS", "Stack", "Trace"]
 
-Trace: TypeAlias = list[Tensor]
-"""What went into each layer, ``[N, B, in]``."""
-
-
-class Activation(NamedTuple):
-    """A function, its gradient from the outputs it gave, and the gain of weights before it (He, Glorot)."""
-
-    forward: Callable[[Tensor], Tensor]
-    """May write over its input."""
-    backward: Callable[[Tensor, Tensor], Tensor]
-    """From the gradient of the outputs, and the outputs."""
-    gain: float
+ACTIVATIONS = {"relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + 0.01**2)), "tanh": 5 / 3}
+"""Activations, and the gain of weights before them (He, Glorot)."""
 
 
-ACTIVATIONS = {
-    "relu": Activation(torch.relu_, lambda grad, out: torch.ops.aten.threshold_backward(grad, out, 0), math.sqrt(2)),
-    "leaky_relu": Activation(
-        lambda x: torch.nn.functional.leaky_relu(x, 0.01, inplace=True),
-        lambda grad, out: torch.ops.aten.leaky_relu_backward(grad, out, 0.01, True),
-        math.sqrt(2 / (1 + 0.01**2)),
-    ),
-    "tanh": Activation(torch.tanh_, lambda grad, out: torch.ops.aten.tanh_backward(grad, out), 5 / 3),
-}
+class Trace(NamedTuple):
+    """What a backward pass needs."""
+
+    inputs: Tensor
+    hidden: Tensor
+    """What hidden layers gave, as the core lays it out."""
 
 
 @final
@@ -77,16 +65,18 @@ class Stack:
         if init not in ("uniform", "xavier", "orthogonal"):
             raise OptionError("init", "be uniform, xavier or orthogonal", repr(init))
         self.count, self.sizes = count, tuple(sizes)
-        self._hidden = ACTIVATIONS[hidden]
+        self._core = _core.Perceptrons(count, list(sizes), hidden)
+        self._units = sum(sizes[1:-1])
         shapes = list(pairwise(sizes))
         self.flat = torch.zeros(count, sum(rows * columns + columns for rows, columns in shapes))
         self.grad = torch.zeros_like(self.flat)
+        self._flat, self._grad = self.flat.numpy(), self.grad.numpy()  # the same memory
         self.weights, self.biases = self._layers(self.flat, shapes)
         """``[N, in, out]`` and ``[N, 1, out]`` of every layer."""
         self._weight_grads, self._bias_grads = self._layers(self.grad, shapes)
         self._mask = _halves(sizes[0], sizes[1], split) if split is not None else None
         for index, (rows, _) in enumerate(shapes):
-            gain = last_gain if index == len(shapes) - 1 else self._hidden.gain
+            gain = last_gain if index == len(shapes) - 1 else ACTIVATIONS[hidden]
             for network in range(count):
                 _draw(self.weights[index][network], init, gain, generator)
                 if init == "uniform":
@@ -104,43 +94,42 @@ class Stack:
             start += columns
         return weights, biases
 
-    # ---- forward ---------------------------------------------------------------------------------------------------
+    # ---- forward and backward --------------------------------------------------------------------------------------
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Outputs ``[N, B, out]`` of inputs ``[N, B, in]``, or of ``[B, in]`` that all get."""
-        return self.trace(inputs)[0]
+        """Outputs ``[N, B, out]`` of inputs ``[N, B, in]``, or of ``[B, in]`` that all get.
+
+        A lone network takes inputs of any number of groups, ``[G, B, in]``, and gives each its outputs.
+        """
+        inputs = self._ready(inputs)
+        outputs = torch.empty(*inputs.shape[:2], self.sizes[-1])
+        self._core.forward(self._flat, inputs.numpy(), None, outputs.numpy())
+        return outputs
 
     def trace(self, inputs: Tensor) -> tuple[Tensor, Trace]:
         """Outputs, and what a backward pass needs."""
-        inputs = inputs.expand(self.count, *inputs.shape) if inputs.dim() == 2 else inputs
-        return self.after_first(product(inputs, self.weights[0]).add_(self.biases[0]), inputs)
-
-    def after_first(self, value: Tensor, inputs: Tensor) -> tuple[Tensor, Trace]:
-        """The same from what the first layer gave, before its activation; it may be written over."""
-        trace = [inputs]
-        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            value = self._hidden.forward(value)
-            trace.append(value)
-            value = product(value, weight).add_(bias)
-        return value, trace
-
-    # ---- backward --------------------------------------------------------------------------------------------------
+        inputs = self._ready(inputs)
+        groups, rows, _ = inputs.shape
+        outputs = torch.empty(groups, rows, self.sizes[-1])
+        hidden = torch.empty(groups * rows * self._units)
+        self._core.forward(self._flat, inputs.numpy(), hidden.numpy(), outputs.numpy())
+        return outputs, Trace(inputs, hidden)
 
     def backward(self, trace: Trace, grad: Tensor) -> None:
         """Write gradients of the parameters from the outputs' gradient ``[N, B, out]``."""
-        for index in range(len(self.weights) - 1, -1, -1):
-            _outer(trace[index], grad, self._weight_grads[index])
-            torch.sum(grad, dim=1, keepdim=True, out=self._bias_grads[index])
-            if index:
-                grad = self._hidden.backward(_back(grad, self.weights[index]), trace[index])
+        inputs, hidden = (part.numpy() for part in trace)
+        self._core.backward(self._flat, self._grad, inputs, hidden, _by_rows(grad).numpy())
         if self._mask is not None:
             self._weight_grads[0].mul_(self._mask)
 
-    def first_grad(self, trace: Trace, grad: Tensor) -> Tensor:
-        """The gradient of what the first layer gave, ``[N, B, units]``; none of the parameters'."""
-        for index in range(len(self.weights) - 1, 0, -1):
-            grad = self._hidden.backward(_back(grad, self.weights[index]), trace[index])
-        return grad
+    def slope(self, trace: Trace, grad: Tensor, first: Sequence[int], width: int) -> Tensor:
+        """The gradient of some inputs, ``[N, B, width]``: those from ``first`` on, which is another for every group."""
+        found = torch.empty(*grad.shape[:2], width)
+        self._core.slope(self._flat, first, trace.hidden.numpy(), _by_rows(grad).numpy(), found.numpy())
+        return found
+
+    def _ready(self, inputs: Tensor) -> Tensor:
+        return _by_rows(inputs.expand(self.count, *inputs.shape) if inputs.dim() == 2 else inputs)
 
     # ---- whole stacks ----------------------------------------------------------------------------------------------
 
@@ -152,39 +141,10 @@ class Stack:
         """A soft update: ``part`` of the way to another's parameters."""
         self.flat.lerp_(other.flat, part)
 
-    def clip(self, norm: float) -> Tensor:
-        """Shorten each network's gradient to at most a norm; returns the norms there were, ``[N]``."""
-        norms = self.grad.norm(dim=1)
-        self.grad.mul_((norm / norms.clamp(min=1e-6)).clamp(max=1.0)[:, None])
-        return norms
 
-
-_NARROW = 16
-
-
-def product(inputs: Tensor, weight: Tensor) -> Tensor:
-    """``inputs [N, B, in] @ weight [N, in, out]``; narrow ones the other way round, which is several times faster."""
-    if weight.shape[2] < _NARROW:
-        return torch.bmm(weight.transpose(1, 2), inputs.transpose(1, 2)).transpose(1, 2)
-    return torch.bmm(inputs, weight)
-
-
-def _outer(inputs: Tensor, grad: Tensor, out: Tensor) -> None:
-    """A weight's gradient: inputs times gradients, summed over the batch."""
-    if grad.shape[2] < _NARROW:
-        out.copy_(torch.bmm(grad.transpose(1, 2), inputs).transpose(1, 2))
-    else:
-        torch.bmm(inputs.transpose(1, 2), grad, out=out)
-
-
-def _back(grad: Tensor, weight: Tensor) -> Tensor:
-    """The gradient of a layer's inputs."""
-    turned = weight.transpose(1, 2)
-    if grad.shape[2] > 1:
-        return torch.bmm(grad, turned)
-    # Left to itself the product may lie in memory by columns, which makes all that follows slow.
-    out = torch.empty(*grad.shape[:2], turned.shape[2])
-    return torch.mul(grad, turned, out=out)
+def _by_rows(values: Tensor) -> Tensor:
+    """Values whose last axis lies together in memory."""
+    return values if values.stride(-1) == 1 or values.shape[-1] == 1 else values.contiguous()
 
 
 def _halves(inputs: int, units: int, split: int) -> Tensor:

@@ -92,7 +92,7 @@ class Guesses:
         tau: float,
         **options: Any,
     ) -> None:
-        self._own, self._heads, self._entropy, self._clip, self._tau = own, heads, entropy, clip, tau
+        self._own, self._heads, self._entropy, self._tau = own, heads, entropy, tau
         self._seers = agents[own]
         self.stacks: list[Stack] = []
         """For each group, those who guess times those whom they guess: ``[seers * A, ...]``."""
@@ -103,7 +103,7 @@ class Guesses:
             target.copy_from(stack)
             self.stacks.append(stack)
             self.targets.append(target)
-        self._optimisers = [Adam(stack, rate) for stack in self.stacks]
+        self._optimisers = [Adam(stack, rate, clip=clip) for stack in self.stacks]
 
     def learn(self, deeds: Sequence[Deeds]) -> Tensor:
         """A step towards what every group did; returns the mean loss."""
@@ -116,8 +116,6 @@ class Guesses:
                 here = self._each(done.present)
                 loss, grad = loss * here, grad * here[..., None]
             stack.backward(trace, grad / loss.shape[1])
-            if self._clip:
-                stack.clip(self._clip)
             optimiser.step()
             total += loss.mean()
         return total / len(self.stacks)

@@ -15,7 +15,6 @@ from recollect.agents.maddpg.guesses import Deeds, Guesses, Latest
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.learn import Adam, Gaussian, Nets, Noise, OrnsteinUhlenbeck, Running, Stack, head_of
-from recollect.learn.stack import product
 
 if TYPE_CHECKING:
     from recollect.agents.maddpg.config import MADDPGConfig
@@ -79,12 +78,13 @@ class Team:
         for target, source in self._pairs():
             target.copy_from(source)
         rates = [config.actor_lr] + [config.critic_lr] * len(self.critics)
-        self._optimisers = [Adam(nets.stack, rate) for nets, rate in zip(self._learning(), rates, strict=True)]
-        first = torch.full((agents[index],), obs)
-        if not self.own:
-            first = first + sum(codes[:index]) + torch.arange(agents[index]) * head.width
-        self._places = first[:, None] + torch.arange(head.width) + self.critics[0].extra
-        """Where in a critic's input each agent's own code is, ``[A, width]``."""
+        self._optimisers = [
+            Adam(nets.stack, rate, clip=config.clip) for nets, rate in zip(self._learning(), rates, strict=True)
+        ]
+        start = 0 if self.own else sum(codes[:index])
+        step = 0 if self.own else head.width
+        self._places = [obs + start + agent * step for agent in range(agents[index])]
+        """Where in what a critic judges each agent's own code begins."""
         self.noise: Noise = Gaussian() if config.noise == "gaussian" else OrnsteinUhlenbeck()
         self.cast = torch.zeros(agents[index], 0, dtype=torch.int64)
         """Which member of its ensemble plays each agent in each environment, ``[A, E]``."""
@@ -232,7 +232,7 @@ class Team:
             grad = away * scale if weight is None else away * (weight * scale)
             total += (away * grad).sum() / 2
             critic.backward(trace, grad[..., None])
-            self._step(critic.stack, optimiser)
+            optimiser.step()
         return total / len(self.critics), error / len(self.critics)
 
     def _judged(self, joint: Tensor, part: Part) -> Tensor:
@@ -241,34 +241,27 @@ class Team:
 
     def learn_policy(self, part: Part, joint: Tensor, random: torch.Generator) -> Tensor:
         """A step of the policies: up the first critic's slope in the agent's own action; returns the loss."""
-        agents, head, critic = len(self.group), self.head, self.critics[0].stack
+        agents, head, critic = len(self.group), self.head, self.critics[0]
         outputs, trace = self.actor.trace(part.obs.transpose(0, 1), part.member)
         allowed = None if part.allowed is None else part.allowed.transpose(0, 1)
         code, kept = head.draw(outputs, random, allowed)
         batch = code.shape[1]
-        own = critic.weights[0].expand(agents, -1, -1)[torch.arange(agents)[:, None], self._places]
-        read = self.critics[0].inputs(self._judged(joint, part))
-        read = read.expand(critic.count, *read.shape) if read.dim() == 2 else read
-        first = product(read, critic.weights[0]).add_(critic.biases[0])
-        change = code - part.codes.transpose(0, 1)
-        first = first.view(agents, batch, -1) + torch.bmm(change, own)
-        value, above = critic.after_first(first.view(critic.count, -1, first.shape[2]), read)
+        judged = self._judged(joint, part)
+        judged = judged.expand(agents, *judged.shape).clone() if judged.dim() == 2 else judged.contiguous()
+        for agent, place in enumerate(self._places):
+            judged[agent, :, place : place + head.width] = code[agent]
+        value, above = critic.trace(judged)
         grad = torch.full((agents, batch, 1), -1.0 / batch)
         if part.present is not None:
             grad *= part.present.T[..., None]
-        slope = critic.first_grad(above, grad.view(critic.count, -1, 1)).view(agents, batch, -1)
-        down = head.backward(kept, product(slope, own.transpose(1, 2)))
+        first = [place + critic.extra for place in self._places]
+        down = head.backward(kept, critic.stack.slope(above, grad, first, head.width))
         if self._config.logit_penalty:
             free = outputs if allowed is None else outputs * allowed
             down = down + free * (2 * self._config.logit_penalty / (batch * head.outputs))
         self.actor.backward(trace, down, part.member)
-        self._step(self.actor.stack, self._optimisers[0])
-        return -(value.view(agents, batch)).mean()
-
-    def _step(self, stack: Stack, optimiser: Adam) -> None:
-        if self._config.clip:
-            stack.clip(self._config.clip)
-        optimiser.step()
+        self._optimisers[0].step()
+        return -value.mean()
 
     def move_targets(self) -> None:
         """Targets a little towards the networks."""
