@@ -105,10 +105,18 @@ def test_the_latest_deeds_are_the_latest(rows: int, counts: list[int], masks: bo
                 assert found.present is None
 
 
-@pytest.mark.parametrize("space", [spaces.Discrete(4), spaces.MultiDiscrete([3, 2]), spaces.Box(-1, 1, (3,))])
+@pytest.mark.parametrize(
+    ("space", "shares"),
+    [
+        (spaces.Discrete(4), False),
+        (spaces.MultiDiscrete([3, 2]), False),
+        (spaces.Box(-1, 1, (3,)), False),
+        (spaces.Box(0, 1, (3,)), True),
+    ],
+)
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_slope_of_a_fit_is_autograds(space: Any, masked: bool) -> None:
-    head = head_of(space)
+def test_the_slope_of_a_fit_is_autograds(space: Any, shares: bool, masked: bool) -> None:
+    head = head_of(space, shares=shares)
     random = torch.Generator().manual_seed(0)
     outputs = torch.randn(2, 7, head.outputs, generator=random).requires_grad_()
     allowed = None
@@ -117,11 +125,16 @@ def test_the_slope_of_a_fit_is_autograds(space: Any, masked: bool) -> None:
         allowed[..., 0] = True
     space.seed(0)
     numbers = np.stack([space.sample() for _ in range(14)]).reshape(2, 7, *space.shape)
+    if shares:
+        numbers = numbers / numbers.sum(axis=-1, keepdims=True)
     code = head.encode(torch.from_numpy(numbers))
     if allowed is not None:
         allowed |= code.bool()
     loss, slope = head.fit(outputs.detach(), code, 0.3, allowed)
-    if isinstance(space, spaces.Box):
+    if shares:
+        chances = torch.distributions.Categorical(logits=outputs)
+        plain = -(code * chances.logits).sum(dim=-1) - 0.3 * chances.entropy()
+    elif isinstance(space, spaces.Box):
         plain = ((torch.tanh(outputs) - code) ** 2).sum(dim=-1) / 2
     else:
         free = outputs if allowed is None else outputs.masked_fill(~allowed, -1e9)

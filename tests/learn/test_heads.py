@@ -141,3 +141,27 @@ def test_running_moments() -> None:
     again.load(running.state())
     again.update(values), running.update(values)
     assert torch.equal(again.squares, running.squares)
+
+
+def test_shares_of_one() -> None:
+    head = head_of(spaces.Box(0, 1, (3,), np.float32), shares=True, temperature=0.5)
+    outputs = torch.tensor([[[math.log(2.0), 0.0, 0.0]]])
+    torch.testing.assert_close(head.mode(outputs), torch.tensor([[[0.5, 0.25, 0.25]]]))
+    random = torch.Generator().manual_seed(0)
+    code, kept = head.draw(outputs.expand(1, 20_000, 3), random)
+    assert code.min() >= 0
+    torch.testing.assert_close(code.sum(dim=-1), torch.ones(1, 20_000))
+    first = (code.max(dim=-1).indices == 0).float().mean()
+    assert abs(first - 0.5) < 0.02, "the largest share is drawn as the choice would be"
+    asked = outputs.clone().requires_grad_()
+    state = random.get_state()
+    drawn, kept = head.draw(outputs, random)
+    random.set_state(state)
+    again = torch.softmax((asked - torch.log(-torch.log(torch.rand(1, 1, 3, generator=random)))) / 0.5, dim=-1)
+    torch.testing.assert_close(drawn, again.detach())
+    again.backward(torch.tensor([[[1.0, -2.0, 3.0]]]))
+    torch.testing.assert_close(head.backward(kept, torch.tensor([[[1.0, -2.0, 3.0]]])), asked.grad)
+    np.testing.assert_array_equal(head.act(drawn), drawn.numpy())
+    torch.testing.assert_close(head.encode(drawn), drawn)
+    with pytest.raises(rc.errors.OptionError, match="action space must be a Box from 0 to 1"):
+        head_of(spaces.Box(-1, 1, (3,)), shares=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recollect.errors import OptionError
 
-__all__ = ["BoxHead", "ChoiceHead", "Head", "head_of"]
+__all__ = ["BoxHead", "ChoiceHead", "Head", "ShareHead", "head_of"]
 
 
 class Head(Protocol):
@@ -150,9 +150,7 @@ class ChoiceHead:
     def draw(self, outputs: Tensor, generator: torch.Generator, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """A relaxed draw: its code, and the relaxed one."""
         turned = _masked(outputs, allowed).transpose(-1, -2)
-        chance = torch.rand(turned.shape, generator=generator).clamp_(min=1e-30)
-        gumbel = chance.log_().neg_().clamp_(min=1e-7).log_().neg_()
-        noisy = gumbel.add_(turned).div_(self._temperature)
+        noisy = _gumbel(turned.shape, generator).add_(turned).div_(self._temperature)
         parts = [torch.softmax(part, dim=-2) for part in self._parts(noisy)]
         soft = _joined(parts)
         return (_joined([_one_hot(part) for part in parts]) if self._hard else soft), soft
@@ -193,10 +191,72 @@ class ChoiceHead:
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)).to(torch.float32)
 
 
-def head_of(space: Space[Any], *, temperature: float = 1.0, straight_through: bool = True) -> Head:
-    """The head of an action space."""
+@final
+class ShareHead:
+    """A box from 0 to 1 whose actions are shares of one: the softmax of the outputs.
+
+    A drawn action is softmax((outputs + Gumbel noise) / temperature), which the environment and critics get as it is:
+    how OpenAI's code of MADDPG acts in particle worlds.
+    """
+
+    def __init__(self, space: spaces.Box, *, temperature: float = 1.0) -> None:
+        if space.shape is None or len(space.shape) != 1 or (space.low != 0).any() or (space.high != 1).any():
+            raise OptionError("action space", "be a Box from 0 to 1 of one axis to be shared out", space)
+        self.draws = True
+        self._temperature = temperature
+        self.outputs = self.width = int(space.shape[0])
+
+    def mode(self, outputs: Tensor, allowed: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        """The outputs' softmax."""
+        return torch.softmax(outputs, dim=-1)
+
+    def draw(
+        self,
+        outputs: Tensor,
+        generator: torch.Generator,
+        allowed: Tensor | None = None,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        """The noisy outputs' softmax."""
+        soft = torch.softmax((outputs + _gumbel(outputs.shape, generator)) / self._temperature, dim=-1)
+        return soft, soft
+
+    def backward(self, kept: Tensor, grad: Tensor) -> Tensor:
+        """The softmax's gradient, over the temperature."""
+        return kept * (grad - (grad * kept).sum(dim=-1, keepdim=True)) / self._temperature
+
+    def fit(
+        self,
+        outputs: Tensor,
+        code: Tensor,
+        entropy: float,
+        allowed: Tensor | None = None,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        """The cross entropy with the shares, less ``entropy`` times the entropy."""
+        log = torch.log_softmax(outputs, dim=-1)
+        share = log.exp()
+        spread = -(share * log).sum(dim=-1, keepdim=True)
+        loss = -(code * log).sum(dim=-1) - entropy * spread[..., 0]
+        return loss, share - code + entropy * share * (log + spread)
+
+    def act(self, code: Tensor) -> np.ndarray[Any, Any]:
+        """The shares."""
+        return code.numpy()
+
+    def encode(self, action: Tensor) -> Tensor:
+        """The shares."""
+        return action.to(torch.float32)
+
+
+def head_of(
+    space: Space[Any], *, temperature: float = 1.0, straight_through: bool = True, shares: bool = False
+) -> Head:
+    """The head of an action space.
+
+    Args:
+        shares: Whether a box's actions are shares of one.
+    """
     if isinstance(space, spaces.Box):
-        return BoxHead(space)
+        return ShareHead(space, temperature=temperature) if shares else BoxHead(space)
     if isinstance(space, spaces.Discrete):
         counts, start = [int(space.n)], [int(space.start)]
     elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
@@ -205,6 +265,11 @@ def head_of(space: Space[Any], *, temperature: float = 1.0, straight_through: bo
         raise OptionError("action space", "be a Box, Discrete or MultiDiscrete of one axis", space)
     single = isinstance(space, spaces.Discrete)
     return ChoiceHead(counts, start, single=single, temperature=temperature, straight_through=straight_through)
+
+
+def _gumbel(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    chance = torch.rand(shape, generator=generator).clamp_(min=1e-30)
+    return chance.log_().neg_().clamp_(min=1e-7).log_().neg_()
 
 
 def _masked(outputs: Tensor, allowed: Tensor | None) -> Tensor:

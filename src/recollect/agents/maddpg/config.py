@@ -71,6 +71,8 @@ class MADDPGConfig:
     """Weight of the policies' squared outputs in their loss."""
     temperature: float = 1.0
     """Of relaxed draws of discrete actions."""
+    shares: bool = False
+    """Whether continuous actions from 0 to 1 are shares of one, drawn relaxed as OpenAI's code does."""
     straight_through: bool = True
     """Whether critics see drawn discrete actions one-hot."""
     noise: Literal["gaussian", "ou"] = "gaussian"

@@ -50,10 +50,8 @@ class Team:
         self.group, self._config = groups[index], config
         agents = [len(group) for group in groups]
         seen = [_obs_size(group) for group in groups]
-        heads = [
-            head_of(g.action_space, temperature=config.temperature, straight_through=config.straight_through)
-            for g in groups
-        ]
+        how: dict[str, Any] = {"temperature": config.temperature, "shares": config.shares}
+        heads = [head_of(g.action_space, straight_through=config.straight_through, **how) for g in groups]
         self.head = head = heads[index]
         self.own = self.group.name in config.ddpg or "all" in config.ddpg
         """Whether critics see their own agent only."""
@@ -93,8 +91,8 @@ class Team:
         self._latest = Latest(config.batch) if config.infer else None
         self.guesses: Guesses | None = None
         if config.infer and not self.own:
-            how = {"entropy": config.infer_entropy, "clip": config.clip, "tau": config.tau, **make}
-            self.guesses = Guesses(index, agents, seen, heads, config.hidden, rate=config.actor_lr, **how)
+            these = {"entropy": config.infer_entropy, "clip": config.clip, "tau": config.tau, **make}
+            self.guesses = Guesses(index, agents, seen, heads, config.hidden, rate=config.actor_lr, **these)
 
     def _learning(self) -> list[Nets]:
         return [self.actor, *self.critics]
