@@ -165,3 +165,10 @@ def test_shares_of_one() -> None:
     torch.testing.assert_close(head.encode(drawn), drawn)
     with pytest.raises(rc.errors.OptionError, match="action space must be a Box from 0 to 1"):
         head_of(spaces.Box(-1, 1, (3,)), shares=True)
+
+
+def test_whole_numbers_of_a_box() -> None:
+    head = BoxHead(spaces.Box(0, 4, (2,), np.int64))
+    action = head.act(torch.tensor([[[-1.0, 0.2], [0.9, 1.0]]]))
+    assert action.dtype == np.int64
+    assert action.tolist() == [[[0, 2], [4, 4]]]

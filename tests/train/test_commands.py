@@ -91,6 +91,23 @@ def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for seed in (4, 7):
         assert load_run(tmp_path / "all" / f"seed_{seed}").config.seed == seed
     assert "seed 7" in capsys.readouterr().out
+    # Stopped in the middle of the second, and called again: the first is done, the second goes on.
+    (tmp_path / "all" / "seed_7" / "config.toml").write_text(
+        (tmp_path / "all" / "seed_7" / "config.toml").read_text().replace("steps = 400", "steps = 600")
+    )
+    before = (tmp_path / "all" / "seed_4" / "checkpoint.json").read_bytes()
+    (tmp_path / "all" / "seed_4" / "config.toml").write_text(
+        (tmp_path / "all" / "seed_4" / "config.toml").read_text().replace("steps = 400", "steps = 300")
+    )
+    for name, steps in (("4", "300"), ("7", "600")):
+        flags[1] = steps
+        flags[flags.index("--seeds") :] = ["--seeds", name]
+        assert cli.main(["train", "maddpg", "simple", *flags]) == 0
+    assert (tmp_path / "all" / "seed_4" / "checkpoint.json").read_bytes() == before
+    assert "seed_4 is done" in capsys.readouterr().out
+    assert load_run(tmp_path / "all" / "seed_7").steps == 600
+    with pytest.raises(rc.errors.OptionError, match="folder must hold runs of these settings"):
+        cli.train.train(["maddpg", "simple", *flags, "--gamma", "0.5"])
 
 
 def test_interquartile_mean() -> None:

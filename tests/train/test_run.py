@@ -22,6 +22,7 @@ from recollect import train
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
 from recollect.train import checkpoint
 from recollect.train.records import read_metrics
+from recollect.train.replay import load_run
 
 SMALL = MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, hidden=(16,))
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 700, "film": False}
@@ -299,6 +300,20 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
         train.run(SMALL, "simple", folder=tmp_path / "run")
     with pytest.raises(rc.errors.OptionError, match=r"^config must be a TOML file that can be read, got"):
         train.resume(tmp_path / "nowhere")
+    config = (tmp_path / "run" / "config.toml").read_text()
+    (tmp_path / "run" / "config.toml").write_text(config.replace("hidden = [", "hidden = [24, "))
+    for again in (train.resume, load_run):
+        with pytest.raises(
+            rc.errors.RunError, match=r"config.toml must have the settings that the checkpoint was made"
+        ):
+            again(tmp_path / "run")
+    (tmp_path / "run" / "config.toml").write_text(config)
+    state = tmp_path / "run" / "state-0.safetensors"
+    whole = state.read_bytes()
+    state.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(rc.errors.RunError, match=r"state-0.safetensors must be as it was written, got"):
+        train.resume(tmp_path / "run")
+    state.write_bytes(whole)
     (tmp_path / "run" / "checkpoint.json").write_text('{"version": 9}')
     with pytest.raises(rc.errors.RunError, match=r"checkpoint.json must be a checkpoint of this version, got"):
         train.resume(tmp_path / "run")

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from recollect.errors import OptionError
-from recollect.train import ALGORITHMS, Result, RunConfig, resume, run
+from recollect.train import ALGORITHMS, Result, RunConfig, checkpoint, resume, run
 from recollect.train.curves import draw_runs
 from recollect.train.loop import new_folder
 from recollect.train.settings import read_config
@@ -77,7 +77,7 @@ def train(arguments: Sequence[str]) -> int:
     folder = chosen.folder or new_folder(chosen.algorithm, env, "seeds")
     for seed in chosen.seeds:
         print(f"seed {seed}")
-        code = _one(chosen, env, dataclasses.replace(settings, seed=seed), folder / f"seed_{seed}")
+        code = _begun(chosen, env, dataclasses.replace(settings, seed=seed), folder / f"seed_{seed}")
         if code:
             return code
     print(draw_runs([folder / f"seed_{seed}" for seed in chosen.seeds], folder / "curve.png"))
@@ -87,6 +87,18 @@ def train(arguments: Sequence[str]) -> int:
 def _one(chosen: _Flags, env: str, settings: RunConfig, folder: Path | None) -> int:
     """One run, shown."""
     return _told(_shown(lambda progress: run(chosen.algorithm, env, config=settings, folder=folder, progress=progress)))
+
+
+def _begun(chosen: _Flags, env: str, settings: RunConfig, folder: Path) -> int:
+    """One of several runs: a new one, or one that goes on if it was stopped."""
+    if not checkpoint.exists(folder):
+        return _one(chosen, env, settings, folder)
+    if read_config(folder / "config.toml") != (env, chosen.algorithm, settings):
+        raise OptionError("folder", "hold runs of these settings, to go on with them", str(folder), "Choose another.")
+    if checkpoint.load_checkpoint(folder)["steps"] >= settings.steps:
+        print(f"  {folder} is done")
+        return 0
+    return _told(_shown(lambda progress: resume(folder, progress=progress)))
 
 
 @final

@@ -61,7 +61,7 @@ class BoxHead:
         low, high = space.low.reshape(-1).astype(np.float64), space.high.reshape(-1).astype(np.float64)
         self._middle = torch.as_tensor((high + low) / 2, dtype=torch.float32)
         self._half = torch.as_tensor((high - low) / 2, dtype=torch.float32)
-        self._low, self._high = space.low, space.high
+        self._low, self._high, self._dtype = space.low, space.high, space.dtype
 
     def mode(self, outputs: Tensor, allowed: Tensor | None = None) -> Tensor:  # noqa: ARG002
         """The outputs' tanh."""
@@ -96,7 +96,8 @@ class BoxHead:
     def act(self, code: Tensor) -> np.ndarray[Any, Any]:
         """Actions between low and high."""
         action = (self._middle + self._half * code).numpy().reshape(*code.shape[:-1], *self.shape)
-        return np.clip(action, self._low, self._high)
+        action = np.rint(action) if np.issubdtype(self._dtype, np.integer) else action
+        return np.clip(action, self._low, self._high).astype(self._dtype, copy=False)
 
     def encode(self, action: Tensor) -> Tensor:
         """Where actions lie between low and high, from -1 to 1."""

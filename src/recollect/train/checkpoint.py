@@ -7,6 +7,7 @@ checkpoint before it counts.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,14 +15,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from recollect.errors import RunError
 from recollect.memory import Memory
 from recollect.train.files import put
+from recollect.train.settings import Learner
 
-__all__ = ["exists", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
+__all__ = ["exists", "load_checkpoint", "load_learner", "load_memory", "load_state", "save_checkpoint"]
 
 _FILE = "checkpoint.json"
 _VERSION = 1
@@ -49,10 +51,12 @@ def save_checkpoint(
     tensors = {f"learner/{name}": value.contiguous() for name, value in state.items()}
     if env is not None:
         tensors |= {f"env/{name}": torch.from_numpy(_signed(value)) for name, value in env.items()}
-    put(folder / f"state-{place}.safetensors", save(tensors))
+    data = save(tensors)
+    put(folder / f"state-{place}.safetensors", data)
     if memory is not None:
         memory.save(folder / f"memory-{place}")
     kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **facts}
+    kept["state"] = hashlib.sha256(data).hexdigest()
     put(folder / _FILE, json.dumps(kept, indent=1).encode())
 
 
@@ -68,14 +72,30 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     facts = load_checkpoint(folder)
     path = folder / f"state-{facts['place']}.safetensors"
     try:
-        tensors = load_file(path)
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != facts["state"]:
+            raise ValueError("its checksum is another than when it was written")
+        tensors = load(data)
     except Exception as error:
-        raise RunError(str(path), "be a whole safetensors file", type(error).__name__, str(error)) from None
+        raise RunError(str(path), "be as it was written", type(error).__name__, str(error)) from None
     learner = {n.removeprefix("learner/"): value for n, value in tensors.items() if n.startswith("learner/")}
     if not facts["env"]:
         return learner, None
     env = {n.removeprefix("env/"): value.numpy() for n, value in tensors.items() if n.startswith("env/")}
     return learner, {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
+
+
+def load_learner(learner: Learner, state: Mapping[str, Tensor], folder: Path) -> None:
+    """A learner's state, which has to be one of its settings."""
+    try:
+        learner.load(state)
+    except (KeyError, RuntimeError) as error:
+        raise RunError(
+            str(folder / "config.toml"),
+            "have the settings that the checkpoint was made with",
+            f"others ({error})",
+            "Put them back, or begin a new run.",
+        ) from None
 
 
 def load_memory(folder: Path) -> Memory:
@@ -86,8 +106,9 @@ def load_memory(folder: Path) -> Memory:
 def _facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / _FILE).read_text())
-        if facts["version"] != _VERSION or facts["place"] not in (0, 1) or not isinstance(facts["steps"], int):
-            raise ValueError("unknown version, place or steps")
+        kinds = isinstance(facts["steps"], int) and isinstance(facts["state"], str)
+        if facts["version"] != _VERSION or facts["place"] not in (0, 1) or not kinds:
+            raise ValueError("unknown version, place, steps or state")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             str(folder / _FILE), "be a checkpoint of this version", type(error).__name__, str(error)

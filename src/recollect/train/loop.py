@@ -127,7 +127,7 @@ class _Run:
         """Go on from the checkpoint in the folder."""
         facts = checkpoint.load_checkpoint(self._folder)
         state, env = checkpoint.load_state(self._folder)
-        self._learner.load(state)
+        checkpoint.load_learner(self._learner, state, self._folder)
         self._memory = checkpoint.load_memory(self._folder)
         self._steps, self._updates, self._figures = facts["steps"], facts["updates"], facts["figures"]
         self._losses, self._evaluated = facts["losses"], facts["evaluated"]

@@ -51,5 +51,5 @@ def load_run(folder: str | Path) -> Trained:
     made = envs.make(env, num_envs=1, **config.env_options)
     learner = algorithm.learner(made.groups, 0)
     made.close()
-    learner.load(state)
+    checkpoint.load_learner(learner, state, folder)
     return Trained(folder, env, algorithm, config, learner, facts["steps"])

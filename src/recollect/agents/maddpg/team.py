@@ -310,4 +310,4 @@ def _obs_size(group: AgentGroup) -> int:
 def _tensor(values: Any) -> Tensor:
     """Observations ``[B, A, n]``."""
     tensor = torch.from_numpy(np.ascontiguousarray(values))
-    return tensor.flatten(2).to(torch.float32)
+    return tensor.reshape(*tensor.shape[:2], -1).to(torch.float32)
