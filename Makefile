@@ -1,4 +1,4 @@
-# make demo | test | check | test-slow | bench | sanitize | clean. Each sets up what it needs on first use.
+# make demo | test | check | test-slow | bench | scores | sanitize | clean. Each sets up what it needs on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,10 +10,12 @@ DEPS := $(VENV)/.deps
 READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
+AGILERL_VENV := .venv-agilerl
+BENCHMARL_VENV := .venv-benchmarl
 SANITIZE_VENV := .venv-sanitize
 SANITIZE_READY := $(SANITIZE_VENV)/.ready
 
-.PHONY: help setup demo test check test-slow bench bench-quick sanitize stub clean
+.PHONY: help setup demo test check test-slow bench bench-quick scores sanitize stub clean
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
@@ -21,6 +23,7 @@ help:
 	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
 	@echo "make test-slow  the long tests: thousands of examples, hundreds of killed processes, a million shared rows"
 	@echo "make bench      measure against other libraries, write docs/bench (QUICK=1: two minutes)"
+	@echo "make scores     train everything with five seeds, write docs/bench/scores.md (hours)"
 	@echo "make sanitize   the tests of the core under the address and undefined-behaviour sanitisers"
 	@echo "make stub       write src/recollect/_core.pyi again from the compiled core"
 	@echo "make clean      remove everything that was built or installed here"
@@ -74,16 +77,29 @@ $(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recoll
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps .
 	@touch $@
 
-bench: $(BENCH_READY)
+# Trainers whose pins go with nobody else's have environments of their own.
+$(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready: .venv-%/.ready: bench/trainers/%.txt
+	@echo "--- setting up .venv-$*"
+	@$(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready
 	@echo "--- measuring (interleaved, medians)"
 	@$(BENCH_VENV)/bin/python bench/memory/run.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/lasting/run.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/compat.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/envs.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/players.py --report docs/bench $(if $(QUICK),--quick)
+	@$(BENCH_VENV)/bin/python bench/train.py --report docs/bench $(if $(QUICK),--quick) \
+		--agilerl $(AGILERL_VENV)/bin/python --benchmarl $(BENCHMARL_VENV)/bin/python
 
 bench-quick:
 	@$(MAKE) bench QUICK=1
+
+scores: $(READY)
+	@echo "--- training with five seeds each (hours; what is finished is not trained again)"
+	@$(BIN)/python bench/scores.py --report docs/bench
 
 $(SANITIZE_READY): $(DEPS) $(CORE)
 	@echo "--- building the core with sanitisers"
@@ -105,5 +121,5 @@ stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
 
 clean:
-	@rm -rf $(VENV) $(BENCH_VENV) $(SANITIZE_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(SANITIZE_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,130 @@
+"""What algorithms reach: several seeds each, judged without exploration by a thousand episodes of their own.
+
+python bench/scores.py --report docs/bench     (hours; --only NAME for one of them, --workers N)
+
+Runs are kept under runs/scores, and those that are finished are not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.train import RunConfig, checkpoint, resume, run
+from recollect.train.replay import load_run
+
+EPISODES = 1_000
+FOLDER = Path("runs/scores")
+
+PAGE = """# Scores
+
+Written by `make scores` on {day}: {seeds} seeds each, {episodes:,} episodes a seed at the end of training, without
+exploration, from starts that training never saw. Mean and standard deviation over the seeds, then each seed.
+
+{table}
+
+Settings that differ from the algorithm's own:
+
+{settings}
+"""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Something to learn, and what is asked of it."""
+
+    env: str
+    algorithm: Any
+    figures: tuple[str, ...]
+    goal: str
+    steps: int = 1_000_000
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+SMALL_STEPS = {"batch": 256, "update_every": 25, "capacity": 500_000}
+AS_PUBLISHED = {"shares": True, "actor_lr": 0.01, "critic_lr": 0.01}
+CONTINUOUS = {"continuous_actions": True}
+ON_GOAL = ("agent_on_goal", "adversary_on_goal")
+
+CONTESTS = {
+    "spread": Contest("simple_spread", MADDPGConfig(**SMALL_STEPS), ("return",), "-11.0 at 1M", options=CONTINUOUS),
+    "speaker": Contest("simple_speaker_listener", MADDPGConfig(capacity=500_000), ("listener/return",), "-15 at 1M"),
+    "tag": Contest(
+        "simple_tag",
+        MADDPGConfig(ddpg=("agent",), **AS_PUBLISHED),
+        ("adversary/return", "agent/return"),
+        "predators 15",
+        options=CONTINUOUS,
+    ),
+}
+for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("all",)}.items():
+    CONTESTS[f"deception_{name}"] = Contest(
+        "simple_adversary",
+        MADDPGConfig(ddpg=groups, **AS_PUBLISHED),
+        (*ON_GOAL, "agent/return", "adversary/return"),
+        "agents .90, adversary .45" if name == "mm" else "",
+        steps=1_500_000,
+        options=CONTINUOUS,
+    )
+
+
+def score(name: str, seed: int) -> dict[str, float]:
+    """Train, or go on, and judge."""
+    contest, folder = CONTESTS[name], FOLDER / name / f"seed_{seed}"
+    if checkpoint.exists(folder):
+        if checkpoint.load_checkpoint(folder)["steps"] < contest.steps:
+            resume(folder)
+    else:
+        settings = RunConfig(steps=contest.steps, seed=seed, film=False, env_options=contest.options)
+        run(contest.algorithm, contest.env, folder=folder, config=settings)
+    return load_run(folder).evaluate(EPISODES, seed=10_000 + seed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--report", type=Path, metavar="FOLDER")
+    parser.add_argument("--only", nargs="+", choices=list(CONTESTS), default=list(CONTESTS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    asked = parser.parse_args()
+    lines = ["| | figure | mean | seeds | goal |", "|---|---|---|---|---|"]
+    with ProcessPoolExecutor(asked.workers) as pool:
+        runs = {name: [pool.submit(score, name, seed) for seed in asked.seeds] for name in asked.only}
+        for name, going in runs.items():
+            found = [each.result() for each in going]
+            for figure in CONTESTS[name].figures:
+                values = [each[figure] for each in found]
+                spread = statistics.stdev(values) if len(values) > 1 else 0.0
+                each = ", ".join(f"{value:.2f}" for value in values)
+                goal = CONTESTS[name].goal if figure == CONTESTS[name].figures[0] else ""
+                lines.append(f"| {name} | {figure} | {statistics.mean(values):.2f} ± {spread:.2f} | {each} | {goal} |")
+                print(lines[-1], flush=True)
+    if asked.report:
+        settings = "\n".join(f"- {name}: {_settings(CONTESTS[name])}" for name in asked.only)
+        page = PAGE.format(
+            day=date.today(), seeds=len(asked.seeds), episodes=EPISODES, table="\n".join(lines), settings=settings
+        )
+        (asked.report / "scores.md").write_text(page)
+
+
+def _settings(contest: Contest) -> str:
+    """What differs from the defaults, as flags."""
+    plain = type(contest.algorithm)()
+    flags = [
+        f"`--{key.replace('_', '-')} {' '.join(value) if isinstance(value, tuple) else value}`"
+        for key, value in vars(contest.algorithm).items()
+        if value != getattr(plain, key)
+    ]
+    flags += [f"`--option {key}={str(value).lower()}`" for key, value in contest.options.items()]
+    return f"{contest.env}, {contest.steps:,} steps, {' '.join(flags)}"
+
+
+if __name__ == "__main__":
+    main()
