@@ -97,6 +97,8 @@ class Plain:
         """One update of everyone."""
         self.updates += 1
         config = self.config
+        done = min(self.updates * config.update_every / config.lr_steps, 1.0)
+        self.pace = 1.0 + (config.lr_end - 1.0) * done
         fields = [batch[a["team"].group.name] if a["team"].group.name else batch for a in self.agents]
         pairs = list(zip(fields, self.agents, strict=True))
         obs = [torch.tensor(f["obs"][:, a["index"]]) for f, a in pairs]
@@ -131,7 +133,10 @@ class Plain:
             return
         drawn = []
         for team in dict.fromkeys(a["team"] for a in self.agents):  # a group's noise is drawn at once
-            if team.head.draws:
+            if config.shares:
+                shape = (len(team.group), rows, team.head.outputs)
+                drawn += list(-torch.log(torch.rand(shape, generator=self.random)))
+            elif team.head.draws:
                 shape = (len(team.group), team.head.outputs, rows)
                 drawn += list(-torch.log(torch.rand(shape, generator=self.random)).transpose(1, 2))
             else:
@@ -176,7 +181,7 @@ class Plain:
         if head.draws:
             soft = torch.softmax((outputs - torch.log(noise)) / config.temperature, dim=-1)
             hard = nn.functional.one_hot(soft.argmax(dim=-1), head.outputs).float()
-            own = hard + soft - soft.detach() if config.straight_through else soft
+            own = hard + soft - soft.detach() if config.straight_through and not config.shares else soft
         else:
             own = torch.tanh(outputs)
         joint = self._judged(i, obs, [own if j == i else code for j, code in enumerate(codes)])
@@ -193,7 +198,12 @@ class Plain:
         loss.backward(inputs=list(module.parameters()))
         if self.config.clip:
             nn.utils.clip_grad_norm_(module.parameters(), self.config.clip)
+        rates = [group["lr"] for group in adam.param_groups]
+        for group in adam.param_groups:
+            group["lr"] *= self.pace
         adam.step()
+        for group, rate in zip(adam.param_groups, rates, strict=True):
+            group["lr"] = rate
 
     def pairs(self) -> Any:
         """A name, a row of a stack, and the module that it should equal, for all networks."""

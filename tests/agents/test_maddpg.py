@@ -32,6 +32,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("simple_crypto", {"continuous_actions": True}, {"twin": True, "delay": 2}),
     ("simple_speaker_listener", {}, {"twin": True}),
     ("simple_spread", {}, {"ensemble": 3}),
+    ("simple_adversary", {"continuous_actions": True}, {"shares": True, "lr_end": 0.1, "lr_steps": 400}),
     ("simple_tag", {"continuous_actions": True}, {"ensemble": 2, "ddpg": ("agent",)}),
     ("simple_spread", {}, {"infer": True, "infer_entropy": 0.1}),
     ("simple_tag", {"continuous_actions": True}, {"infer": True, "ddpg": ("agent",)}),

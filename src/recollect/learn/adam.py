@@ -41,11 +41,11 @@ class Adam:
         self._arrays = [part.numpy() for part in (stack.flat, stack.grad, self._mean, self._square)]
         self._steps = 0
 
-    def step(self) -> None:
-        """One step."""
+    def step(self, part: float = 1.0) -> None:
+        """One step, of a part of its size."""
         self._steps += 1
         first, second = self._betas
-        rate = self._rate / (1 - first**self._steps)
+        rate = part * self._rate / (1 - first**self._steps)
         root = math.sqrt(1 - second**self._steps)
         flat, grad, mean, square = self._arrays
         _core.adam(flat, grad, mean, square, rate, root, first, second, self._eps, self._clip)

@@ -22,8 +22,8 @@ _CHOICES = {
     "noise": ("gaussian", "ou"),
 }
 _RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "prioritized", "tau", "epsilon"), (0, 1)),
-    **dict.fromkeys(("batch", "update_every", "n_step", "delay"), (1, math.inf)),
+    **dict.fromkeys(("gamma", "prioritized", "tau", "epsilon", "lr_end"), (0, 1)),
+    **dict.fromkeys(("batch", "update_every", "n_step", "delay", "lr_steps"), (1, math.inf)),
     **dict.fromkeys(
         ("capacity", "warmup", "actor_lr", "critic_lr", "clip", "logit_penalty", "temperature"), (0, math.inf)
     ),
@@ -55,6 +55,10 @@ class MADDPGConfig:
     """Step size of the policies."""
     critic_lr: float = 3e-3
     """Step size of the critics."""
+    lr_end: float = 1.0
+    """Part of these step sizes that is left later."""
+    lr_steps: int = 1_000_000
+    """Steps over which they shrink."""
     tau: float = 0.01
     """How far targets move towards the networks at every update."""
     hidden: tuple[int, ...] = (64, 64)
@@ -115,7 +119,7 @@ class MADDPGConfig:
             if not (least <= value <= most and math.isfinite(value)):
                 rule = f"be from {least:g} to {most:g}" if math.isfinite(most) else f"be finite and at least {least:g}"
                 raise OptionError(name, rule, value)
-        for name in ("actor_lr", "critic_lr", "tau", "temperature"):
+        for name in ("actor_lr", "critic_lr", "lr_end", "tau", "temperature"):
             if getattr(self, name) == 0:
                 raise OptionError(name, "be above 0", getattr(self, name))
         if not self.hidden or any(units < 1 for units in self.hidden):

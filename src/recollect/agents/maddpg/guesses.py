@@ -105,7 +105,7 @@ class Guesses:
             self.targets.append(target)
         self._optimisers = [Adam(stack, rate, clip=clip) for stack in self.stacks]
 
-    def learn(self, deeds: Sequence[Deeds]) -> Tensor:
+    def learn(self, deeds: Sequence[Deeds], pace: float = 1.0) -> Tensor:
         """A step towards what every group did; returns the mean loss."""
         total = torch.zeros(())
         for stack, optimiser, head, done in zip(self.stacks, self._optimisers, self._heads, deeds, strict=True):
@@ -116,7 +116,7 @@ class Guesses:
                 here = self._each(done.present)
                 loss, grad = loss * here, grad * here[..., None]
             stack.backward(trace, grad / loss.shape[1])
-            optimiser.step()
+            optimiser.step(pace)
             total += loss.mean()
         return total / len(self.stacks)
 

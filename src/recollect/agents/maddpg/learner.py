@@ -70,6 +70,7 @@ class MADDPG:
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
         """One step of all networks; returns losses by name, and each row's error ``[B]`` for priorities."""
         self.updates += 1
+        pace = linear(1.0, self.config.lr_end, self.config.lr_steps, self.updates * self.config.update_every)
         discount, weights = torch.from_numpy(batch["discount"]), batch.get("weights")
         weight = None if weights is None else torch.from_numpy(np.asarray(weights, np.float32))
         parts = [team.read(batch) for team in self._teams]
@@ -86,14 +87,14 @@ class MADDPG:
         for team, part, codes in zip(self._teams, parts, nexts, strict=True):
             ahead = joint_next
             if team.guesses is not None:
-                losses[team.group.key("guess_loss")] = team.guesses.learn(deeds)
+                losses[team.group.key("guess_loss")] = team.guesses.learn(deeds, pace)
                 ahead = team.guesses.joint(obs, codes, allowed)
-            loss, error = team.learn_values(part, joint, ahead, codes, discount, weight)
+            loss, error = team.learn_values(part, joint, ahead, codes, discount, weight, pace)
             losses[team.group.key("critic_loss")] = loss
             errors += error
         if self.updates % self.config.delay == 0:
             for team, part in zip(self._teams, parts, strict=True):
-                losses[team.group.key("actor_loss")] = team.learn_policy(part, joint, self.random)
+                losses[team.group.key("actor_loss")] = team.learn_policy(part, joint, self.random, pace)
             for team in self._teams:
                 team.move_targets()
         names = list(losses)

@@ -201,7 +201,14 @@ class Team:
         return code
 
     def learn_values(
-        self, part: Part, joint: Tensor, joint_next: Tensor, codes: Tensor, discount: Tensor, weight: Tensor | None
+        self,
+        part: Part,
+        joint: Tensor,
+        joint_next: Tensor,
+        codes: Tensor,
+        discount: Tensor,
+        weight: Tensor | None,
+        pace: float = 1.0,
     ) -> tuple[Tensor, Tensor]:
         """A step of the critics; returns the loss and each row's error.
 
@@ -209,6 +216,7 @@ class Team:
             joint: All that everyone saw and did, ``[B, n]``.
             joint_next: The same a step later, ``[B, n]``, or as each agent thinks, ``[A, B, n]``.
             codes: What this group would do then, ``[A, B, width]``.
+            pace: Part of the step size.
         """
         ahead = torch.cat([part.next_obs.transpose(0, 1), codes], dim=2) if self.own else joint_next
         values = [target(ahead)[..., 0] for target in self.critic_targets]
@@ -230,14 +238,14 @@ class Team:
             grad = away * scale if weight is None else away * (weight * scale)
             total += (away * grad).sum() / 2
             critic.backward(trace, grad[..., None])
-            optimiser.step()
+            optimiser.step(pace)
         return total / len(self.critics), error / len(self.critics)
 
     def _judged(self, joint: Tensor, part: Part) -> Tensor:
         """What critics read: all that everyone saw and did ``[B, n]``, or each agent its own ``[A, B, n]``."""
         return torch.cat([part.obs, part.codes], dim=2).transpose(0, 1) if self.own else joint
 
-    def learn_policy(self, part: Part, joint: Tensor, random: torch.Generator) -> Tensor:
+    def learn_policy(self, part: Part, joint: Tensor, random: torch.Generator, pace: float = 1.0) -> Tensor:
         """A step of the policies: up the first critic's slope in the agent's own action; returns the loss."""
         agents, head, critic = len(self.group), self.head, self.critics[0]
         outputs, trace = self.actor.trace(part.obs.transpose(0, 1), part.member)
@@ -258,7 +266,7 @@ class Team:
             free = outputs if allowed is None else outputs * allowed
             down = down + free * (2 * self._config.logit_penalty / (batch * head.outputs))
         self.actor.backward(trace, down, part.member)
-        self._optimisers[0].step()
+        self._optimisers[0].step(pace)
         return -value.mean()
 
     def move_targets(self) -> None:
