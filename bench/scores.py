@@ -19,6 +19,7 @@ from typing import Any
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.train import RunConfig, checkpoint, resume, run
 from recollect.train.replay import load_run
+from recollect.train.settings import read_config
 
 EPISODES = 1_000
 FOLDER = Path("runs/scores")
@@ -78,11 +79,13 @@ for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("a
 def score(name: str, seed: int) -> dict[str, float]:
     """Train, or go on, and judge."""
     contest, folder = CONTESTS[name], FOLDER / name / f"seed_{seed}"
+    settings = RunConfig(steps=contest.steps, seed=seed, film=False, env_options=contest.options)
     if checkpoint.exists(folder):
+        if read_config(folder / "config.toml") != (contest.env, contest.algorithm, settings):
+            raise SystemExit(f"{folder} was trained with other settings: remove it")
         if checkpoint.load_checkpoint(folder)["steps"] < contest.steps:
             resume(folder)
     else:
-        settings = RunConfig(steps=contest.steps, seed=seed, film=False, env_options=contest.options)
         run(contest.algorithm, contest.env, folder=folder, config=settings)
     return load_run(folder).evaluate(EPISODES, seed=10_000 + seed)
 

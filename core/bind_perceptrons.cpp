@@ -20,7 +20,7 @@ using Index = std::ptrdiff_t;
 PyArrayObject* floats(nb::handle object, int ndim, bool writable) {
   auto* array = reinterpret_cast<PyArrayObject*>(object.ptr());
   if (!PyArray_Check(object.ptr()) || PyArray_TYPE(array) != NPY_FLOAT || PyArray_NDIM(array) != ndim ||
-      !PyArray_ISALIGNED(array) || (writable && !PyArray_ISWRITEABLE(array)))
+      !PyArray_ISALIGNED(array) || !PyArray_ISNOTSWAPPED(array) || (writable && !PyArray_ISWRITEABLE(array)))
     throw std::invalid_argument("arrays must be float32, with the axes that are asked for");
   return array;
 }
@@ -33,14 +33,16 @@ float* whole(nb::handle object, Index size, int ndim, bool writable) {
   return static_cast<float*>(PyArray_DATA(array));
 }
 
-// Values [groups, rows, columns], columns next to each other.
+// Values [groups, rows, columns], columns next to each other. What is read and what is written must not overlap: that is
+// for callers to know.
 Rows rows_of(nb::handle object, Index columns, bool writable, Index groups = -1, Index rows = -1) {
   PyArrayObject* array = floats(object, 3, writable);
   const npy_intp* strides = PyArray_STRIDES(array);
   constexpr Index kBytes = sizeof(float);
   const bool fits = (groups < 0 || PyArray_DIM(array, 0) == groups) && (rows < 0 || PyArray_DIM(array, 1) == rows) &&
                     PyArray_DIM(array, 2) == columns;
-  if (!fits || (columns > 1 && strides[2] != kBytes) || strides[0] % kBytes || strides[1] % kBytes)
+  const bool odd = (columns > 1 && strides[2] != kBytes) || strides[0] % kBytes || strides[1] % kBytes;
+  if (!fits || (odd && PyArray_SIZE(array) > 0))
     throw std::invalid_argument("values must be [groups, rows, " + std::to_string(columns) + "], row by row");
   return {static_cast<float*>(PyArray_DATA(array)), strides[0] / kBytes, strides[1] / kBytes};
 }
@@ -69,8 +71,9 @@ void bind_perceptrons(nb::module_& module) {
   nb::class_<Perceptrons>(module, "Perceptrons")
       .def("__init__",
            [](Perceptrons* self, Index count, const std::vector<Index>& sizes, const std::string& activation) {
-             bool fine = count > 0 && sizes.size() > 1;
-             for (const Index size : sizes) fine = fine && size > 0 && size < (Index{1} << 24);
+             constexpr Index kMost = Index{1} << 20;
+             bool fine = count > 0 && count < kMost && sizes.size() > 1;
+             for (const Index size : sizes) fine = fine && size > 0 && size < kMost;
              if (!fine) throw std::invalid_argument("count and sizes must be at least 1, with inputs and outputs");
              new (self) Perceptrons(count, sizes, rule_of(activation));
            },
@@ -110,7 +113,7 @@ void bind_perceptrons(nb::module_& module) {
              check_groups(self, groups);
              const Rows to = rows_of(found, some, true, groups, rows);
              bool fine = some > 0 && static_cast<Index>(first.size()) == groups;
-             for (const Index start : first) fine = fine && start >= 0 && start + some <= self.inputs();
+             for (const Index start : first) fine = fine && start >= 0 && start <= self.inputs() - some;
              if (!fine) throw std::invalid_argument("first must lie among the inputs, one a group");
              float* kept = hidden_of(self, hidden, groups, rows, false);
              nb::gil_scoped_release release;

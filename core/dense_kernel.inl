@@ -59,7 +59,7 @@ inline Vec where_positive(Vec x, Vec yes, Vec no) {
 template <bool Whole>
 RECOLLECT_INLINE Vec load(const float* from, Index some = kLanes) {
   Vec value = splat(0);
-  if (Whole)
+  if constexpr (Whole)
     std::memcpy(&value, from, sizeof value);
   else if (some > 0)
     std::memcpy(&value, from, static_cast<std::size_t>(some < kLanes ? some : kLanes) * sizeof(float));
@@ -67,7 +67,7 @@ RECOLLECT_INLINE Vec load(const float* from, Index some = kLanes) {
 }
 template <bool Whole>
 RECOLLECT_INLINE void store(float* to, Vec value, Index some = kLanes) {
-  if (Whole)
+  if constexpr (Whole)
     std::memcpy(to, &value, sizeof value);
   else if (some > 0)
     std::memcpy(to, &value, static_cast<std::size_t>(some < kLanes ? some : kLanes) * sizeof(float));
@@ -76,7 +76,8 @@ RECOLLECT_INLINE void store(float* to, Vec value, Index some = kLanes) {
 // 1 - 2 / (exp(2x) + 1), with exp as a power of two and a polynomial: a loop over it becomes vectors.
 RECOLLECT_INLINE float tanh_of(float x) {
   const float y = 2 * x < -20.0f ? -20.0f : 2 * x > 20.0f ? 20.0f : 2 * x;
-  const float n = static_cast<float>(static_cast<std::int32_t>(y * 1.44269504f + (y > 0 ? 0.5f : -0.5f)));
+  const float z = y == y ? y : 0.0f;  // what is not a number has no whole part
+  const float n = static_cast<float>(static_cast<std::int32_t>(z * 1.44269504f + (z > 0 ? 0.5f : -0.5f)));
   const float r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
   const float e =
       1 + r * (1 + r * (0.5f + r * (1.6666667e-1f + r * (4.1666667e-2f + r * (8.3333333e-3f + r * 1.3888889e-3f)))));
@@ -89,21 +90,28 @@ RECOLLECT_INLINE float tanh_of(float x) {
 // What is not a number stays so.
 template <Rule R>
 RECOLLECT_INLINE Vec act(Vec x) {
-  if (R == Rule::kRelu) return where_negative(x, splat(0), x);
-  if (R == Rule::kLeaky) return where_negative(x, x * splat(kLeak), x);
-  float line[kLanes];
-  std::memcpy(line, &x, sizeof x);
-  for (float& each : line) each = tanh_of(each);
-  std::memcpy(&x, line, sizeof x);
-  return x;
+  if constexpr (R == Rule::kRelu) {
+    return where_negative(x, splat(0), x);
+  } else if constexpr (R == Rule::kLeaky) {
+    return where_negative(x, x * splat(kLeak), x);
+  } else {
+    float line[kLanes];
+    std::memcpy(line, &x, sizeof x);
+    for (float& each : line) each = tanh_of(each);
+    std::memcpy(&x, line, sizeof x);
+    return x;
+  }
 }
 
 // A gradient times the activation's slope, told from what it gave.
 template <Rule R>
 RECOLLECT_INLINE Vec back(Vec grad, Vec given) {
-  if (R == Rule::kRelu) return where_positive(given, grad, splat(0));
-  if (R == Rule::kLeaky) return where_positive(given, grad, grad * splat(kLeak));
-  return grad * (splat(1) - given * given);
+  if constexpr (R == Rule::kRelu)
+    return where_positive(given, grad, splat(0));
+  else if constexpr (R == Rule::kLeaky)
+    return where_positive(given, grad, grad * splat(kLeak));
+  else
+    return grad * (splat(1) - given * given);
 }
 
 // One tile: M rows and V vectors of columns, of which `width` count if they are not whole.
@@ -113,9 +121,9 @@ RECOLLECT_INLINE void tile(const Product& p, Index r, Index c, Index width, cons
   for (int m = 0; m < M; ++m)
     for (int v = 0; v < V; ++v) {
       const Index at = v * kLanes;
-      if (K == Kind::kForward || K == Kind::kOutput)
+      if constexpr (K == Kind::kForward || K == Kind::kOutput)
         sum[m][v] = load<Whole>(p.bias + c + at, width - at);
-      else if (K == Kind::kAdd)
+      else if constexpr (K == Kind::kAdd)
         sum[m][v] = load<Whole>(p.out + (r + m) * p.out_step + c + at, width - at);
       else
         sum[m][v] = splat(0);
@@ -135,8 +143,8 @@ RECOLLECT_INLINE void tile(const Product& p, Index r, Index c, Index width, cons
     for (int v = 0; v < V; ++v) {
       const Index at = v * kLanes;
       Vec value = sum[m][v];
-      if (K == Kind::kForward) value = act<R>(value);
-      if (K == Kind::kSlope) value = back<R>(value, load<Whole>(p.given + (r + m) * p.given_step + c + at, width - at));
+      if constexpr (K == Kind::kForward) value = act<R>(value);
+      if constexpr (K == Kind::kSlope) value = back<R>(value, load<Whole>(p.given + (r + m) * p.given_step + c + at, width - at));
       store<Whole>(p.out + (r + m) * p.out_step + c + at, value, width - at);
     }
 }

@@ -111,24 +111,34 @@ class Plain:
             else torch.zeros(rows, dtype=int)
             for f, a in pairs
         ]
+        self.present, self.next_present = (
+            [torch.tensor(f[n][:, a["index"]]).float() if a["team"].group.mask else torch.ones(rows) for f, a in pairs]
+            for n in ("agent_mask", "next_agent_mask")
+        )
+        self.allowed, self.next_allowed = (
+            [torch.tensor(f[n][:, a["index"]]) if a["team"].group.avail else None for f, a in pairs]
+            for n in ("avail_actions", "next_avail_actions")
+        )
         with torch.no_grad():
             next_codes = []
-            for agent, seen, member in zip(self.agents, following, members, strict=True):
+            for i, (agent, seen, member) in enumerate(zip(self.agents, following, members, strict=True)):
                 outputs = torch.stack([agent["actor_target"][k](seen[b]) for b, k in enumerate(member.tolist())])
-                next_codes.append(agent["team"].head.mode(outputs[None])[0])
+                next_codes.append(self._mode(i, outputs))
         discount = torch.tensor(batch["discount"])
         for i, (agent, f) in enumerate(zip(self.agents, fields, strict=True)):
             ahead_codes = next_codes
             if "guesses" in agent:
                 ahead_codes = self._guess(i, obs, codes, following, next_codes)
-            reward = torch.tensor(f["reward"][:, agent["index"]])
+            reward = torch.tensor(
+                f["reward"][:, agent["index"]] if "reward" in f and f["reward"].ndim == 2 else batch["reward"]
+            )
             now, ahead = self._judged(i, obs, codes), self._judged(i, following, ahead_codes)
             with torch.no_grad():
                 values = [agent[f"critic_{k}_target"](ahead)[:, 0] for k in range(len(agent["critic_adams"]))]
-                wanted = reward + discount * torch.stack(values).min(dim=0).values
+                wanted = reward + discount * torch.stack(values).min(dim=0).values * self.next_present[i]
             for k, adam in enumerate(agent["critic_adams"]):
-                loss = ((agent[f"critic_{k}"](now)[:, 0] - wanted) ** 2).mean()
-                self._step(adam, loss, agent[f"critic_{k}"])
+                loss = (self.present[i] * (agent[f"critic_{k}"](now)[:, 0] - wanted) ** 2).mean()
+                self._step(adam, loss, agent[f"critic_{k}"], agent["team"].critics[k].stack._mask)
         if self.updates % config.delay:
             return
         drawn = []
@@ -160,15 +170,15 @@ class Plain:
         thought = list(next_codes)
         for j, (guess, target, adam, *_) in self.agents[i]["guesses"].items():
             head = self.agents[j]["team"].head
-            outputs = guess(obs[j])
+            outputs = self._free(j, guess(obs[j]))
             if head.draws:
                 chances = torch.distributions.Categorical(logits=outputs)
                 loss = -chances.log_prob(codes[j].argmax(dim=1)) - self.config.infer_entropy * chances.entropy()
             else:
                 loss = ((torch.tanh(outputs) - codes[j]) ** 2).sum(dim=1) / 2
-            self._step(adam, loss.mean(), guess)
+            self._step(adam, (self.present[j] * loss).mean(), guess)
             with torch.no_grad():
-                thought[j] = head.mode(target(following[j])[None])[0]
+                thought[j] = self._mode(j, target(following[j]))
         return thought
 
     def _climb(
@@ -177,7 +187,8 @@ class Plain:
         """A step of one policy, over the rows that it played."""
         agent, config = self.agents[i], self.config
         head = agent["team"].head
-        outputs = actor(obs[i])
+        raw = actor(obs[i])
+        outputs = self._free(i, raw)
         if head.draws:
             soft = torch.softmax((outputs - torch.log(noise)) / config.temperature, dim=-1)
             hard = nn.functional.one_hot(soft.argmax(dim=-1), head.outputs).float()
@@ -185,17 +196,29 @@ class Plain:
         else:
             own = torch.tanh(outputs)
         joint = self._judged(i, obs, [own if j == i else code for j, code in enumerate(codes)])
-        each = -agent["critic_0"](joint)[:, 0] + config.logit_penalty * (outputs**2).mean(dim=1)
-        self._step(adam, (each * mine).sum() / len(mine), actor)
+        counted = raw if self.allowed[i] is None else raw * self.allowed[i]
+        each = -agent["critic_0"](joint)[:, 0] + config.logit_penalty * (counted**2).mean(dim=1)
+        self._step(adam, (each * mine * self.present[i]).sum() / len(mine), actor)
+
+    def _free(self, i: int, outputs: Any) -> Any:
+        """Outputs without those of actions that cannot be taken."""
+        return outputs if self.allowed[i] is None else outputs.masked_fill(~self.allowed[i], -1e9)
+
+    def _mode(self, i: int, outputs: Any) -> Any:
+        """What is done a step later by outputs."""
+        allowed = None if self.next_allowed[i] is None else self.next_allowed[i][None]
+        return self.agents[i]["team"].head.mode(outputs[None], allowed)[0]
 
     def _judged(self, i: int, obs: list[Any], codes: list[Any]) -> Any:
         own = self.agents[i]["team"].own
         return torch.cat([obs[i], codes[i]], dim=1) if own else torch.cat([*obs, *codes], dim=1)
 
-    def _step(self, adam: Any, loss: Any, module: nn.Module) -> None:
+    def _step(self, adam: Any, loss: Any, module: Any, apart: Any = None) -> None:
         for parameter in module.parameters():
             parameter.grad = None
         loss.backward(inputs=list(module.parameters()))
+        if apart is not None:
+            module[0].weight.grad *= apart.T
         if self.config.clip:
             nn.utils.clip_grad_norm_(module.parameters(), self.config.clip)
         rates = [group["lr"] for group in adam.param_groups]

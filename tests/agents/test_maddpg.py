@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from maddpg_plain import Plain, as_module, filled
 from torch import nn
 
 import recollect as rc
 from recollect import envs
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
+from recollect.envs.interface import AgentGroup
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +56,135 @@ def test_same_as_written_plainly(name: str, options: dict[str, Any], settings: d
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, msg=f"{name} {key}")
 
 
+FISH = AgentGroup("fish", ("a", "b", "c"), spaces.Box(-1, 1, (3,)), spaces.Discrete(4), avail=True, mask=True)
+BIRDS = AgentGroup("bird", ("d", "e"), spaces.Box(-1, 1, (5,)), spaces.Box(0, 1, (2,)), mask=True)
+
+
+def chance_batch(random: np.random.Generator, rows: int, *, shared_reward: bool, members: int) -> dict[str, Any]:
+    """A batch of agents who come and go and may not do everything."""
+    batch: dict[str, Any] = {"discount": random.choice([0.0, 0.95], rows).astype(np.float32)}
+    if shared_reward:
+        batch["reward"] = random.normal(size=rows).astype(np.float32)
+    for group in (FISH, BIRDS):
+        shape = (rows, len(group))
+        part = {name: random.random(shape) < 0.7 for name in ("agent_mask", "next_agent_mask")}
+        for name in ("obs", "next_obs"):
+            part[name] = random.normal(size=(*shape, *group.obs_space.shape)).astype(np.float32)
+        part["member"] = random.integers(members, size=shape).astype(np.uint8)
+        if not shared_reward:
+            part["reward"] = random.normal(size=shape).astype(np.float32)
+        if group.avail:
+            part["action"] = random.integers(4, size=shape).astype(np.uint8)
+            for name in ("avail_actions", "next_avail_actions"):
+                part[name] = random.random((*shape, 4)) < 0.5
+                part[name][np.arange(rows)[:, None], np.arange(3), part["action"]] = True
+        else:
+            part["action"] = random.random((*shape, 2), np.float32)
+        batch[group.name] = part
+    return batch
+
+
+@pytest.mark.parametrize("shared_reward", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"logit_penalty": 0.1},
+        {"embed": True, "ddpg": ("bird",)},
+        {"infer": True, "ensemble": 2, "twin": True},
+    ],
+)
+def test_masks_are_as_written_plainly(settings: dict[str, Any], shared_reward: bool) -> None:
+    config = MADDPGConfig(**settings)
+    learner = MADDPG(config, (FISH, BIRDS), seed=1)
+    plain = Plain(learner)
+    random = np.random.default_rng(0)
+    for _ in range(4):
+        batch = chance_batch(random, 40, shared_reward=shared_reward, members=config.ensemble)
+        learner.update(batch)
+        plain.update(batch)
+    for key, found, wanted in plain.pairs():
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, msg=key)
+
+
+def test_who_is_not_there_learns_nothing() -> None:
+    learner = MADDPG(MADDPGConfig(infer=True, normalize_reward=True), (FISH, BIRDS), seed=1)
+    before = {key: value.clone() for key, value in learner.state().items()}
+    batch = chance_batch(np.random.default_rng(0), 40, shared_reward=False, members=1)
+    batch["fish"]["agent_mask"][:] = False
+    learner.update(batch)
+    for key, value in learner.state().items():
+        if key in ("fish/actor", "fish/critic_0", "fish/size/count"):
+            assert torch.equal(value, before[key]), key
+        if key in ("bird/actor", "bird/critic_0"):
+            assert not torch.equal(value, before[key]), key
+
+
+def test_moments_of_those_who_are_there() -> None:
+    learner = MADDPG(MADDPGConfig(normalize_obs=True), (FISH, BIRDS), seed=1)
+    seen = {
+        "fish/obs": np.full((6, 3, 3), 7.0, np.float32),
+        "fish/avail_actions": np.ones((6, 3, 4), bool),
+        "fish/agent_mask": np.zeros((6, 3), bool),
+        "bird/obs": np.ones((6, 2, 5), np.float32),
+        "bird/agent_mask": np.arange(12).reshape(6, 2) < 5,
+    }
+    learner.act(seen, explore=True)
+    fish, birds = learner._teams
+    assert fish._moments.count == 0
+    assert birds._moments.count == 5
+    assert (birds._moments.mean == 1).all()
+
+
+def test_exploring_by_chance() -> None:
+    """Epsilon 0.5 over a policy that always does 0: 0 is done half the time, and a quarter of the rest."""
+    group = AgentGroup("", ("a",), spaces.Box(-1, 1, (2,)), spaces.Discrete(4))
+    learner = MADDPG(MADDPGConfig(epsilon=0.5), (group,), seed=0)
+    actor = learner._teams[0].actor.stack
+    actor.flat.zero_()
+    actor.biases[-1][0, 0, 0] = 1000.0
+    seen = {"obs": np.zeros((20_000, 1, 2), np.float32)}
+    done = learner.act(seen, explore=True)["action"]
+    assert abs((done == 0).mean() - 0.625) < 0.02
+    assert (learner.act(seen, explore=False)["action"] == 0).all()
+
+
+def test_noise_shrinks_and_begins_anew() -> None:
+    group = AgentGroup("", ("a",), spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (1,)))
+    settings: dict[str, Any] = {"noise_start": 0.4, "noise_end": 0.1, "noise_steps": 1000}
+    learner = MADDPG(MADDPGConfig(**settings), (group,), seed=0)
+    learner._teams[0].actor.stack.flat.zero_()
+    seen = {"obs": np.zeros((20_000, 1, 2), np.float32)}
+    for step, wanted in ((0, 0.4), (500, 0.25), (2000, 0.1)):
+        found = learner.act(seen, explore=True, step=step)["action"]
+        assert found.std() == pytest.approx(min(wanted, 0.38), abs=0.02)
+    walk = MADDPG(MADDPGConfig(noise="ou", **settings), (group,), seed=0)
+    walk._teams[0].actor.stack.flat.zero_()
+    for _ in range(30):
+        walk.act(seen, explore=True, step=2000)
+    late = walk.act(seen, explore=True, step=2000)["action"][:10_000].std()
+    walk.ended(np.arange(20_000) < 10_000)
+    anew = walk.act(seen, explore=True, step=2000)["action"]
+    assert anew[:10_000].std() == pytest.approx(0.1, abs=0.01)
+    assert anew[10_000:].std() == pytest.approx(late, rel=0.1)
+    assert late > 0.15
+
+
+def test_target_actions_are_smoothed() -> None:
+    env, memory = filled("simple_spread", continuous_actions=True)
+    batch = memory.sample(500)
+    found = []
+    for smoothing in (0.0, 0.1):
+        learner = MADDPG(MADDPGConfig(smoothing=smoothing), env.groups, seed=0)
+        (team,) = learner._teams
+        found.append(team.target_codes(team.read(batch), learner.random))
+    away = found[1] - found[0]
+    assert away.std() == pytest.approx(0.1, rel=0.1)
+    assert away.abs().max() <= 0.25 + 1e-6
+    assert found[1].abs().max() <= 1
+
+
 def test_the_target_by_three_numbers() -> None:
-    """Reward 2, gamma 0.9, and critics that say 10 of anything: going on 2 + 0.9 * 10 = 11, cut off 11 too, over 2."""
+    """Reward 2, gamma 0.9, and critics that say 10 of anything: going on 2 + 0.9 * 10 = 11; over: 2."""
     env, memory = filled(
         "simple_spread", steps=60, config=MADDPGConfig(gamma=0.9), N=2, terminate_on_success=True, max_cycles=10
     )
@@ -66,10 +195,9 @@ def test_the_target_by_three_numbers() -> None:
         stack.biases[-1].fill_(10.0)
     batch = memory.sample(32)
     batch.reward[:] = 2.0
-    for terminated, truncated, wanted in ((False, False, 11.0), (False, True, 11.0), (True, False, 2.0)):
+    for terminated, wanted in ((False, 11.0), (True, 2.0)):
         ended = copy.deepcopy(dict(batch))
         ended["discount"] = np.full(32, 0.0 if terminated else 0.9, np.float32)
-        found: list[float] = []
         part = team.read(ended)
         joint = torch.zeros(32, sum(team.critics[0].stack.sizes[:1]))
         before = team.critics[0].stack.flat.clone()
@@ -78,7 +206,7 @@ def test_the_target_by_three_numbers() -> None:
         )
         team.critics[0].stack.flat.copy_(before)
         found = (10 - error * torch.sign(torch.tensor(10 - wanted))).tolist()
-        assert np.allclose(found, wanted), (terminated, truncated)
+        assert np.allclose(found, wanted), terminated
 
 
 def test_a_truncated_step_goes_on_from_what_was_seen() -> None:
@@ -145,18 +273,27 @@ def test_a_state_goes_on_bit_for_bit(name: str, settings: dict[str, Any]) -> Non
     env, memory = filled(name, config=config, **options)
     one = MADDPG(config, env.groups, seed=0)
     seen = env.reset(seed=0)
-    for _ in range(5):
-        one.act(seen, explore=True)
-        one.update(memory.sample(32))
-    two = MADDPG(MADDPGConfig(**settings), env.groups, seed=9)
-    two.load(one.state())
-    for _ in range(5):
+
+    def on(*learners: MADDPG) -> None:
+        """A step, and an update, of learners who should be the same."""
+        nonlocal seen
+        actions = [learner.act(seen, explore=True, step=100) for learner in learners]
+        for action in actions:
+            for key, value in action.items():
+                np.testing.assert_array_equal(value, actions[0][key])
+        step = env.step(actions[0])
+        seen = step.seen
         batch = memory.sample(32)
-        for key, value in one.act(seen, explore=True).items():
-            np.testing.assert_array_equal(two.act(seen, explore=True)[key], value)
-            break
-        two.load(one.state())
-        one.update(batch), two.update(batch)
+        for learner in learners:
+            learner.ended(step.ended)
+            learner.update(batch)
+
+    for _ in range(30):
+        on(one)
+    two = MADDPG(config, env.groups, seed=9)
+    two.load(one.state())
+    for _ in range(30):
+        on(one, two)
     for key, value in one.state().items():
         assert torch.equal(two.state()[key], value), key
 

@@ -167,6 +167,15 @@ def test_shares_of_one() -> None:
         head_of(spaces.Box(-1, 1, (3,)), shares=True)
 
 
+@pytest.mark.parametrize(("count", "start", "dtype"), [(300, 0, "uint16"), (4, 253, "uint16"), (4, -2, "int8")])
+def test_many_choices(count: int, start: int, dtype: str) -> None:
+    head = head_of(spaces.Discrete(count, start=start))
+    numbers = np.array([[start, start + count - 1]], dtype)
+    code = head.encode(torch.from_numpy(numbers))
+    assert code.shape == (1, 2, count)
+    np.testing.assert_array_equal(head.act(code), numbers)
+
+
 def test_whole_numbers_of_a_box() -> None:
     head = BoxHead(spaces.Box(0, 4, (2,), np.int64))
     action = head.act(torch.tensor([[[-1.0, 0.2], [0.9, 1.0]]]))

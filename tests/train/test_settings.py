@@ -27,6 +27,7 @@ def other(value: Any, field: str) -> Any:
         "share": ("agent", "adversary"),
         "gamma": 0.5,
         "tau": 0.5,
+        "lr_end": 0.5,
         "epsilon": 0.25,
         "prioritized": 0.5,
     }

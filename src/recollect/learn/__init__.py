@@ -2,7 +2,7 @@
 
 from recollect.learn.adam import Adam
 from recollect.learn.follow import copy_module, follow_module
-from recollect.learn.heads import BoxHead, ChoiceHead, Head, head_of
+from recollect.learn.heads import BoxHead, ChoiceHead, Head, ShareHead, head_of
 from recollect.learn.nets import Nets
 from recollect.learn.noise import Gaussian, Noise, OrnsteinUhlenbeck, linear
 from recollect.learn.normal import Running
@@ -19,6 +19,7 @@ __all__ = [
     "Noise",
     "OrnsteinUhlenbeck",
     "Running",
+    "ShareHead",
     "Stack",
     "copy_module",
     "follow_module",

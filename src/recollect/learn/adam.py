@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from recollect import _core
+from recollect.errors import OptionError
 from recollect.learn.stack import Stack
 
 __all__ = ["Adam"]
@@ -56,6 +57,8 @@ class Adam:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
+        if state["mean"].shape != self._mean.shape:
+            raise OptionError("moments", f"be of shape {list(self._mean.shape)}", list(state["mean"].shape))
         self._mean.copy_(state["mean"])
         self._square.copy_(state["square"])
         self._steps = int(state["steps"])

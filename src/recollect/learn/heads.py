@@ -184,6 +184,7 @@ class ChoiceHead:
 
     def encode(self, action: Tensor) -> Tensor:
         """One-hots of the choices' numbers."""
+        action = action.to(torch.int64)  # torch counts in few kinds of unsigned numbers
         columns = [action] if self._single else list(action.unbind(dim=-1))
         parts = [
             column[..., None] == torch.arange(first, first + count, dtype=column.dtype)
@@ -197,12 +198,14 @@ class ShareHead:
     """A box from 0 to 1 whose actions are shares of one: the softmax of the outputs.
 
     A drawn action is softmax((outputs + Gumbel noise) / temperature), which the environment and critics get as it is:
-    how OpenAI's code of MADDPG acts in particle worlds.
+    how OpenAI's code of MADDPG moves in particle worlds.
     """
 
     def __init__(self, space: spaces.Box, *, temperature: float = 1.0) -> None:
         if space.shape is None or len(space.shape) != 1 or (space.low != 0).any() or (space.high != 1).any():
             raise OptionError("action space", "be a Box from 0 to 1 of one axis to be shared out", space)
+        if temperature <= 0:
+            raise OptionError("temperature", "be above 0", temperature)
         self.draws = True
         self._temperature = temperature
         self.outputs = self.width = int(space.shape[0])

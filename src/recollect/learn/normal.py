@@ -29,8 +29,10 @@ class Running:
 
     def update(self, values: Tensor) -> None:
         """Take values ``[B, ...]`` in."""
-        values = values.to(torch.float64)
         count = values.shape[0]
+        if not count:
+            return
+        values = values.to(torch.float64)
         mean = values.mean(dim=0)
         total = self.count + count
         away = mean - self.mean
@@ -49,10 +51,10 @@ class Running:
         """Values less the mean, over the deviation, clipped."""
         return ((values - self.mean) / self.deviation).clamp(-clip, clip).to(torch.float32)
 
-    def scale(self, values: Tensor) -> Tensor:
-        """Values over their size, the root of their mean square: signs stay, and a constant becomes 1 or -1."""
+    def scale(self, values: Tensor, clip: float = 10.0) -> Tensor:
+        """Values over their size, the root of their mean square, clipped: a constant becomes 1 or -1."""
         square = self.mean**2 + self.squares / max(self.count, 1.0)
-        return (values / square.sqrt().clamp(min=1e-4)).to(torch.float32)
+        return (values / square.sqrt().clamp(min=1e-4)).clamp(-clip, clip).to(torch.float32)
 
     def state(self) -> dict[str, Tensor]:
         """Everything there is to keep."""

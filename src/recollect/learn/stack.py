@@ -135,7 +135,13 @@ class Stack:
 
     def copy_from(self, other: Stack) -> None:
         """Take another's parameters."""
-        self.flat.copy_(other.flat)
+        self.load(other.flat)
+
+    def load(self, flat: Tensor) -> None:
+        """Take parameters ``[count, P]``."""
+        if flat.shape != self.flat.shape:
+            raise OptionError("parameters", f"be of shape {list(self.flat.shape)}", list(flat.shape))
+        self.flat.copy_(flat)
 
     def move_towards(self, other: Stack, part: float) -> None:
         """A soft update: ``part`` of the way to another's parameters."""

@@ -21,9 +21,8 @@ from torch import Tensor
 from recollect.errors import RunError
 from recollect.memory import Memory
 from recollect.train.files import put
-from recollect.train.settings import Learner
 
-__all__ = ["exists", "load_checkpoint", "load_learner", "load_memory", "load_state", "save_checkpoint"]
+__all__ = ["check_settings", "exists", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
 
 _FILE = "checkpoint.json"
 _VERSION = 1
@@ -85,17 +84,17 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     return learner, {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
 
 
-def load_learner(learner: Learner, state: Mapping[str, Tensor], folder: Path) -> None:
-    """A learner's state, which has to be one of its settings."""
-    try:
-        learner.load(state)
-    except (KeyError, RuntimeError) as error:
-        raise RunError(
-            str(folder / "config.toml"),
-            "have the settings that the checkpoint was made with",
-            f"others ({error})",
-            "Put them back, or begin a new run.",
-        ) from None
+def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that are others than the checkpoint was made with."""
+    kept, now = load_checkpoint(folder)["settings"], settings
+    for name in sorted({*kept, *now}):
+        if kept.get(name) != now.get(name):
+            raise RunError(
+                str(folder / "config.toml"),
+                "have the settings that the checkpoint was made with",
+                f"{name} = {now.get(name)!r}, which was {kept.get(name)!r}",
+                "Put it back, or begin a new run.",
+            )
 
 
 def load_memory(folder: Path) -> Memory:
@@ -106,9 +105,11 @@ def load_memory(folder: Path) -> Memory:
 def _facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / _FILE).read_text())
-        kinds = isinstance(facts["steps"], int) and isinstance(facts["state"], str)
-        if facts["version"] != _VERSION or facts["place"] not in (0, 1) or not kinds:
-            raise ValueError("unknown version, place, steps or state")
+        kinds = {"steps": int, "state": str, "settings": dict}
+        if facts["version"] != _VERSION or facts["place"] not in (0, 1):
+            raise ValueError("unknown version or place")
+        if not all(isinstance(facts[name], kind) for name, kind in kinds.items()):
+            raise ValueError(f"{', '.join(kinds)} not as they are written")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             str(folder / _FILE), "be a checkpoint of this version", type(error).__name__, str(error)

@@ -23,7 +23,7 @@ from recollect.errors import OptionError, RunError
 from recollect.train import checkpoint
 from recollect.train.evaluate import evaluate, film
 from recollect.train.records import Records, draw_curve
-from recollect.train.settings import Algorithm, RunConfig, name_of, read_config, write_config
+from recollect.train.settings import Algorithm, RunConfig, lasting, name_of, read_config, write_config
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
@@ -126,8 +126,9 @@ class _Run:
     def load(self) -> None:
         """Go on from the checkpoint in the folder."""
         facts = checkpoint.load_checkpoint(self._folder)
+        checkpoint.check_settings(self._folder, lasting(self._name, self._algorithm, self._config))
         state, env = checkpoint.load_state(self._folder)
-        checkpoint.load_learner(self._learner, state, self._folder)
+        self._learner.load(state)
         self._memory = checkpoint.load_memory(self._folder)
         self._steps, self._updates, self._figures = facts["steps"], facts["updates"], facts["figures"]
         self._losses, self._evaluated = facts["losses"], facts["evaluated"]
@@ -220,6 +221,7 @@ class _Run:
             "figures": self._figures,
             "losses": dict(self._losses),
             "evaluated": self._evaluated,
+            "settings": lasting(self._name, self._algorithm, self._config),
         }
         checkpoint.save_checkpoint(self._folder, self._learner.state(), kept, self._memory, facts)
 

@@ -10,7 +10,7 @@ from recollect import envs
 from recollect.envs.dice import seeds
 from recollect.train import checkpoint
 from recollect.train.evaluate import evaluate, film
-from recollect.train.settings import Algorithm, Learner, RunConfig, read_config
+from recollect.train.settings import Algorithm, Learner, RunConfig, lasting, read_config
 
 __all__ = ["Trained", "load_run"]
 
@@ -47,9 +47,10 @@ def load_run(folder: str | Path) -> Trained:
     folder = Path(folder)
     env, algorithm, config = read_config(folder / "config.toml")
     facts = checkpoint.load_checkpoint(folder)
+    checkpoint.check_settings(folder, lasting(env, algorithm, config))
     state, _ = checkpoint.load_state(folder)
     made = envs.make(env, num_envs=1, **config.env_options)
     learner = algorithm.learner(made.groups, 0)
     made.close()
-    checkpoint.load_learner(learner, state, folder)
+    learner.load(state)
     return Trained(folder, env, algorithm, config, learner, facts["steps"])

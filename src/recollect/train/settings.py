@@ -21,7 +21,17 @@ from recollect.memory import Memory
 from recollect.schema import Schema
 from recollect.train.files import put
 
-__all__ = ["ALGORITHMS", "Algorithm", "Learner", "RunConfig", "name_of", "read_config", "with_changes", "write_config"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Learner",
+    "RunConfig",
+    "lasting",
+    "name_of",
+    "read_config",
+    "with_changes",
+    "write_config",
+]
 
 
 class Learner(Protocol):
@@ -96,6 +106,14 @@ class RunConfig:
         for name in ("seed", "save_every"):
             if getattr(self, name) < 0:
                 raise OptionError(name, "be at least 0", getattr(self, name))
+
+
+def lasting(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
+    """Settings that a run cannot change once it has begun."""
+    own = {f.name: getattr(algorithm, f.name) for f in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
+    whole = {"env": env, "env_options": run.env_options, "num_envs": run.num_envs, "seed": run.seed}
+    text = json.dumps({**whole, "algorithm": name_of(algorithm), **own}, default=lambda value: value.item())
+    return dict(json.loads(text))
 
 
 def name_of(algorithm: Algorithm) -> str:

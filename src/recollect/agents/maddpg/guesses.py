@@ -162,6 +162,6 @@ class Guesses:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         for index, (stack, target, adam) in enumerate(zip(self.stacks, self.targets, self._optimisers, strict=True)):
-            stack.flat.copy_(state[f"{index}/flat"])
-            target.flat.copy_(state[f"{index}/target"])
+            stack.load(state[f"{index}/flat"])
+            target.load(state[f"{index}/target"])
             adam.load({name: state[f"{index}/adam/{name}"] for name in ("mean", "square", "steps")})

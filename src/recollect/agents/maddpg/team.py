@@ -47,7 +47,7 @@ class Team:
     """
 
     def __init__(self, config: MADDPGConfig, groups: Sequence[AgentGroup], index: int, random: torch.Generator) -> None:
-        self.group, self._config = groups[index], config
+        self.group, self._config, self._index = groups[index], config, index
         agents = [len(group) for group in groups]
         seen = [_obs_size(group) for group in groups]
         how: dict[str, Any] = {"temperature": config.temperature, "shares": config.shares}
@@ -135,13 +135,12 @@ class Team:
         return obs if self._moments is None else self._moments(obs)
 
     def _members(self, envs: int, random: torch.Generator | None) -> Tensor | None:
-        """Which member plays each agent, ``[A, E]``: while exploring drawn by episode, else all of them in turn."""
+        """Which member plays each agent, ``[A, E]``: drawn by episode, for evaluations always the same way."""
         agents, members = len(self.group), self._config.ensemble
         if members == 1:
             return None
         if random is None:
-            turns = members ** torch.arange(agents)[:, None]
-            return torch.arange(envs) // turns % members
+            return torch.randint(members, (agents, envs), generator=torch.Generator().manual_seed(self._index))
         if self.cast.shape[1] != envs:
             self.cast = torch.randint(members, (agents, envs), generator=random)
         return self.cast
@@ -165,8 +164,10 @@ class Team:
             return torch.from_numpy(fields[name]) if there else None
 
         reward = torch.from_numpy(fields["reward"] if "reward" in fields else batch["reward"])
+        present = mask("agent_mask", group.mask)
         if self._size is not None:
-            self._size.update(reward.flatten())
+            mine = reward[present] if present is not None and reward.dim() == 2 else reward
+            self._size.update(mine.flatten())
             reward = self._size.scale(reward)
         members = self._config.ensemble > 1
         return Part(
@@ -174,7 +175,7 @@ class Team:
             next_obs=self._normal(_tensor(fields["next_obs"])),
             codes=self.head.encode(torch.from_numpy(fields["action"])),
             reward=reward if reward.dim() == 2 else reward[:, None].expand(-1, len(group)),
-            present=mask("agent_mask", group.mask),
+            present=present,
             following=mask("next_agent_mask", group.mask),
             allowed=mask("avail_actions", group.avail),
             next_allowed=mask("next_avail_actions", group.avail),
@@ -264,6 +265,7 @@ class Team:
         down = head.backward(kept, critic.stack.slope(above, grad, first, head.width))
         if self._config.logit_penalty:
             free = outputs if allowed is None else outputs * allowed
+            free = free if part.present is None else free * part.present.T[..., None]
             down = down + free * (2 * self._config.logit_penalty / (batch * head.outputs))
         self.actor.backward(trace, down, part.member)
         self._optimisers[0].step(pace)
@@ -302,7 +304,7 @@ class Team:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         for name, stack in self.stacks().items():
-            stack.flat.copy_(state[name])
+            stack.load(state[name])
         for prefix, part in self._keepers().items():
             start = f"{prefix}/"
             part.load({name.removeprefix(start): value for name, value in state.items() if name.startswith(start)})
