@@ -34,10 +34,11 @@ The machine is shared: read the ratios.
 In brackets: how many times as fast recollect is. Goals: 25 times AgileRL and 3 times BenchMARL in the first row, 6
 and 4 times in the second.
 
-Policies and critics have two hidden layers of 64 units and each agent has its own. AgileRL steps one environment of
-mpe2 as its own loop does, and its networks have a third layer of 8 units, which it asks for. BenchMARL and recollect
-step 100 environments in lockstep in the first row and 10 in the second; BenchMARL's are of VMAS, whose policies give
-two numbers and not five.
+Policies and critics have two hidden layers of 64 units and each agent has its own. AgileRL's environments are mpe2's,
+once a single one and once 16 in processes of their own, whose CPU time counts; its networks have a third layer of
+8 units, which it asks for. BenchMARL and recollect step 100 environments in lockstep in the first row and 10 in the
+second. BenchMARL's are of VMAS, whose policies give two numbers and not five; it collects ten steps of all before it
+learns as often as they ask for.
 """
 
 
@@ -60,8 +61,8 @@ TASKS = (Task(1024, 100, 100, 3_000), Task(256, 1, 10, 600))
 class Player:
     """A stack in a process of its own."""
 
-    def __init__(self, python: str, script: str, task: Task) -> None:
-        command = [python, str(HERE / script), *map(str, (task.batch, task.every, task.envs, task.warm))]
+    def __init__(self, python: str, script: str, envs: int | None, task: Task) -> None:
+        command = [python, str(HERE / script), *map(str, (task.batch, task.every, envs or task.envs, task.warm))]
         quiet = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env=quiet, text=True, **pipes)  # type: ignore[call-overload]
@@ -87,13 +88,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     asked = parser.parse_args()
     rounds, seconds = (3, 2.0) if asked.quick else (9, 5.0)
-    players = {"recollect": (sys.executable, "run_recollect.py")}
-    for name in ("AgileRL", "BenchMARL"):
-        python = getattr(asked, name.lower())
+    players: dict[str, tuple[str, str, int | None]] = {"recollect": (sys.executable, "run_recollect.py", None)}
+    for name, script, envs in (
+        ("AgileRL", "run_agilerl.py", 1),
+        ("AgileRL, 16 environments", "run_agilerl.py", 16),
+        ("BenchMARL", "run_benchmarl.py", None),
+    ):
+        python = asked.benchmarl if name == "BenchMARL" else asked.agilerl
         if python:
-            players[name] = (python, f"run_{name.lower()}.py")
+            players[name] = (python, script, envs)
         else:
-            print(f"{name} is left out: say --{name.lower()} PYTHON")
+            print(f"{name} is left out: no Python for it was named")
     lines = [f"| | {' | '.join(players)} |", "|---|" + "---|" * len(players)]
     for task in TASKS:
         playing = {name: Player(*how, task) for name, how in players.items()}

@@ -1,15 +1,16 @@
-"""AgileRL on mpe2: the body of its training loop, without evaluation and evolution."""
+"""AgileRL on mpe2: the body of its training loop, without evaluation and evolution; many environments in processes."""
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import torch
 from agilerl.algorithms import MADDPG
 from agilerl.components.data import MultiAgentTransition, transition_to_tensordict
 from agilerl.components.replay_buffer import ReplayBuffer
-from agilerl.vector import PzDummyVecEnv
+from agilerl.vector import AsyncPettingZooVecEnv, PzDummyVecEnv
 from clock import Clock, arguments
 from mpe2 import simple_spread_v3
 
@@ -21,8 +22,9 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     asked = arguments()
-    clock = Clock(asked["warm"])
-    env = PzDummyVecEnv(simple_spread_v3.parallel_env(continuous_actions=True))
+    clock, count = Clock(asked["warm"], look_every=20), asked["envs"]
+    make = partial(simple_spread_v3.parallel_env, continuous_actions=True)
+    env = PzDummyVecEnv(make()) if count == 1 else AsyncPettingZooVecEnv([make] * count)
     names = list(env.agents)
     agent = MADDPG(
         [env.single_observation_space(name) for name in names],
@@ -30,27 +32,32 @@ def main() -> None:
         agent_ids=names,
         net_config=NETWORKS,
         batch_size=asked["batch"],
-        learn_step=asked["every"],
+        vect_noise_dim=count,
     )
     memory = ReplayBuffer(max_size=200_000)
     agent.set_training_mode(True)
     seen, info = env.reset()
-    step = 0
+    step = learned = 0
     while True:
         action, raw = agent.get_action(obs=seen, infos=info)
         following, reward, terminated, truncated, info = env.step(action)
         row = transition_to_tensordict(
             MultiAgentTransition(obs=seen, action=raw, reward=reward, next_obs=following, done=terminated)
         )
-        row.batch_size = torch.Size([1])
+        row.batch_size = torch.Size([count])
         memory.add(row)
-        if step % asked["every"] == 0 and len(memory) >= asked["batch"]:
-            agent.learn(memory.sample(asked["batch"]))
+        step += count
+        if len(memory) >= asked["batch"]:
+            while learned < step // asked["every"]:
+                agent.learn(memory.sample(asked["batch"]))
+                learned += 1
+        else:
+            learned = step // asked["every"]
         seen = following
-        if all(np.any(truncated[name]) or np.any(terminated[name]) for name in names):
-            agent.reset_action_noise([0])
-        step += 1
-        clock.tick(1)
+        over = np.all([np.ravel(truncated[name]) | np.ravel(terminated[name]) for name in names], axis=0)
+        agent.reset_action_noise(np.flatnonzero(over).tolist())
+        clock.tick(count)
 
 
-main()
+if __name__ == "__main__":
+    main()

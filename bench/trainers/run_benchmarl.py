@@ -14,6 +14,7 @@ from benchmarl.models.mlp import MlpConfig
 from clock import Clock, arguments
 
 ASKED = arguments()
+FRAMES = 10 * ASKED["envs"]
 CLOCK = Clock(ASKED["warm"])  # not the callback's own: an experiment saves its callbacks
 
 
@@ -21,7 +22,7 @@ class Ticking(Callback):
     """Tells the clock after every round of updates."""
 
     def on_train_end(self, training_td: Any, group: str) -> None:  # noqa: ARG002
-        CLOCK.tick(ASKED["envs"])
+        CLOCK.tick(FRAMES)
 
 
 def main() -> None:
@@ -30,9 +31,9 @@ def main() -> None:
     asked = ASKED
     config = ExperimentConfig.get_from_yaml()
     config.share_policy_params = False
-    config.off_policy_collected_frames_per_batch = asked["envs"]
+    config.off_policy_collected_frames_per_batch = FRAMES
     config.off_policy_n_envs_per_worker = asked["envs"]
-    config.off_policy_n_optimizer_steps = max(1, asked["envs"] // asked["every"])
+    config.off_policy_n_optimizer_steps = FRAMES // asked["every"]
     config.off_policy_train_batch_size = asked["batch"]
     config.off_policy_memory_size = 200_000
     config.evaluation = config.render = config.create_json = False

@@ -13,7 +13,7 @@ from recollect.train import run
 
 def main() -> None:
     asked = arguments()
-    clock = Clock(asked["warm"])
+    clock = Clock(asked["warm"], look_every=5)
     config = MADDPGConfig(batch=asked["batch"], update_every=asked["every"], warmup=asked["batch"], capacity=200_000)
     with tempfile.TemporaryDirectory() as folder:
         run(
