@@ -70,14 +70,15 @@ dense::Rule rule_of(const std::string& name) {
 void bind_perceptrons(nb::module_& module) {
   nb::class_<Perceptrons>(module, "Perceptrons")
       .def("__init__",
-           [](Perceptrons* self, Index count, const std::vector<Index>& sizes, const std::string& activation) {
+           [](Perceptrons* self, Index count, const std::vector<Index>& sizes, const std::string& activation,
+              bool plain) {
              constexpr Index kMost = Index{1} << 20;
              bool fine = count > 0 && count < kMost && sizes.size() > 1;
              for (const Index size : sizes) fine = fine && size > 0 && size < kMost;
              if (!fine) throw std::invalid_argument("count and sizes must be at least 1, with inputs and outputs");
-             new (self) Perceptrons(count, sizes, rule_of(activation));
+             new (self) Perceptrons(count, sizes, rule_of(activation), plain ? dense::multiply_plain : dense::kernel());
            },
-           "count"_a, "sizes"_a, "activation"_a)
+           "count"_a, "sizes"_a, "activation"_a, "plain"_a = false, "plain: code that runs on any processor.")
       .def("forward",
            [](const Perceptrons& self, nb::handle flat, nb::handle inputs, nb::handle hidden, nb::handle outputs) {
              const float* parameters = whole(flat, self.count() * self.width(), 2, false);

@@ -23,8 +23,8 @@ class Perceptrons {
  public:
   using Index = std::ptrdiff_t;
 
-  Perceptrons(Index count, std::vector<Index> sizes, dense::Rule rule)
-      : count_(count), sizes_(std::move(sizes)), rule_(rule), multiply_(dense::kernel()) {
+  Perceptrons(Index count, std::vector<Index> sizes, dense::Rule rule, dense::Multiply multiply)
+      : count_(count), sizes_(std::move(sizes)), rule_(rule), multiply_(multiply) {
     for (std::size_t l = 0; l + 1 < sizes_.size(); ++l) {
       weights_.push_back(width_);
       width_ += (sizes_[l] + 1) * sizes_[l + 1];

@@ -120,7 +120,8 @@ def vtrace(reward: object, value: object, next_value: object, ratio: object, ter
 def retrace(reward: object, q: object, next_value: object, ratio: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float) -> numpy.typing.NDArray[Any]: ...
 
 class Perceptrons:
-    def __init__(self, count: int, sizes: Sequence[int], activation: str) -> None: ...
+    def __init__(self, count: int, sizes: Sequence[int], activation: str, plain: bool = False) -> None:
+        """plain: code that runs on any processor."""
 
     def forward(self, flat: object, inputs: object, hidden: object | None, outputs: object) -> None: ...
 

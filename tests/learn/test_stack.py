@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 import recollect as rc
-from recollect import _core
 from recollect.learn import ACTIVATIONS, Adam, Stack
 
 MODULES = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "tanh": nn.Tanh}
@@ -221,30 +219,3 @@ def test_adam_is_torchs(clip: float) -> None:
             ours = again
         ours.step()
         torch.testing.assert_close(stack.flat, torch.stack(flats).detach(), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda core, flat, x: core.forward(flat[:, 1:], x, None, x),
-        lambda core, flat, x: core.forward(flat, x[:, :, :2], None, x),
-        lambda core, flat, x: core.forward(flat, x.astype("float64"), None, x),
-        lambda core, flat, x: core.forward(flat, x[:1], None, x[:1]),
-        lambda core, flat, x: core.forward(flat, x, None, x[:, :2]),
-        lambda core, flat, x: core.forward(flat, np.asfortranarray(x), None, x),
-        lambda core, flat, x: core.backward(flat, flat.copy(), x, np.zeros(3, "float32"), x),
-        lambda core, flat, x: core.slope(flat, [0, 2], np.zeros(64, "float32"), x, x[:, :, :2].copy()),
-        lambda core, flat, x: core.slope(flat, [0], np.zeros(64, "float32"), x, x[:, :, :2].copy()),
-        lambda core, flat, x: core.forward(flat, x, None, np.broadcast_to(x[:1], x.shape)),
-        lambda core, flat, x: core.forward(flat.tolist(), x, None, x),
-    ],
-)
-def test_the_core_refuses_what_does_not_fit(call: Any) -> None:
-    core = _core.Perceptrons(2, [3, 8, 3], "relu")
-    flat, x = np.zeros((2, 59), "float32"), np.zeros((2, 4, 3), "float32")
-    core.forward(flat, x, None, x.copy())
-    with pytest.raises(ValueError, match="must"):
-        call(core, flat, x)
-    for wrong in ((0, [2, 1], "relu"), (1, [2], "relu"), (1, [2, 0], "relu"), (1, [2, 1], "selu")):
-        with pytest.raises(ValueError, match="must"):
-            _core.Perceptrons(*wrong)

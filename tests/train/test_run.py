@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -53,6 +54,7 @@ def same(one: Path, two: Path) -> None:
         ("simple_spread", SMALL),
         ("simple_tag", MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, prioritized=0.6, n_step=3)),
         ("marines_3v3", SMALL),
+        ("simple_tag", dataclasses.replace(SMALL, ensemble=2, infer=True, normalize_obs=True, normalize_reward=True)),
     ],
 )
 def test_stopped_and_resumed_is_as_if_it_had_not(env: str, algorithm: MADDPGConfig, tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ class ShareHead:
     """A box from 0 to 1 whose actions are shares of one: the softmax of the outputs.
 
     A drawn action is softmax((outputs + Gumbel noise) / temperature), which the environment and critics get as it is:
-    how OpenAI's code of MADDPG moves in particle worlds.
+    how OpenAI's code of MADDPG moves in particle worlds. Who moves and speaks shares out both together here.
     """
 
     def __init__(self, space: spaces.Box, *, temperature: float = 1.0) -> None:

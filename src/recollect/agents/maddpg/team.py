@@ -88,7 +88,7 @@ class Team:
         """Which member of its ensemble plays each agent in each environment, ``[A, E]``."""
         self._moments = Running((seen[index],)) if config.normalize_obs else None
         self._size = Running(()) if config.normalize_reward else None
-        self._latest = Latest(config.batch) if config.infer else None
+        self._latest = Latest(config.batch) if config.infer and "all" not in config.ddpg else None
         self.guesses: Guesses | None = None
         if config.infer and not self.own:
             these = {"entropy": config.infer_entropy, "clip": config.clip, "tau": config.tau, **make}
