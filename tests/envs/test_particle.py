@@ -278,6 +278,17 @@ def test_reports() -> None:
     np.testing.assert_array_equal(step.info["adversary_on_goal"], [False, True])
 
 
+def test_an_adversary_may_lose_the_square_of_its_distance() -> None:
+    plain, squared = (envs.make("simple_adversary", num_envs=5, squared=yes) for yes in (False, True))
+    for env in (plain, squared):
+        env.reset(seed=3)
+    for _ in range(10):
+        action = {"adversary/action": np.full((5, 1), 2), "agent/action": np.full((5, 2), 4)}
+        one, two = plain.step(action).row, squared.step(action).row
+        np.testing.assert_allclose(two["adversary/reward"], -(one["adversary/reward"] ** 2), rtol=1e-6)
+        np.testing.assert_array_equal(two["agent/reward"], one["agent/reward"])
+
+
 @pytest.mark.parametrize(
     ("name", "action", "message"),
     [

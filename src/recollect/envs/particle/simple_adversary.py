@@ -18,6 +18,7 @@ def simple_adversary(
     N: int = 2,  # noqa: N803  (mpe2's name)
     num_agent_neighbors: int | None = None,
     num_landmark_neighbors: int | None = None,
+    squared: bool = False,
 ) -> Scenario:
     """Physical deception: agents know which landmark is the goal; an adversary watches them to find out.
 
@@ -25,6 +26,8 @@ def simple_adversary(
         N: Good agents, and landmarks.
         num_agent_neighbors: How many others an agent sees, the nearest; None: all.
         num_landmark_neighbors: How many landmarks an agent sees, the nearest; None: all.
+        squared: The adversary loses the square of its distance, as in OpenAI's first world, not the distance, as in
+            mpe2. An adversary that cannot tell the goal is then best off between the landmarks.
     """
     positive("N", N)
     peers = positive("num_agent_neighbors", num_agent_neighbors, none=True)
@@ -50,7 +53,7 @@ def simple_adversary(
     def reward(world: World) -> Array:
         away = to_goal(world)
         rewards = np.empty_like(away)
-        rewards[0] = -away[0]
+        rewards[0] = -(away[0] ** 2) if squared else -away[0]
         rewards[1:] = away[0] - away[1:].min(axis=0)
         return rewards
 
