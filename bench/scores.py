@@ -65,6 +65,7 @@ CONTESTS = {
         options=CONTINUOUS,
     ),
 }
+# Who learns by MADDPG and who by DDPG, agents first: the pairings of the paper's table, in OpenAI's own world.
 for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("all",)}.items():
     CONTESTS[f"deception_{name}"] = Contest(
         "simple_adversary",
@@ -72,7 +73,7 @@ for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("a
         (*ON_GOAL, "agent/return", "adversary/return"),
         "agents .90, adversary .45" if name == "mm" else "",
         steps=1_500_000,
-        options=CONTINUOUS,
+        options={**CONTINUOUS, "squared": True, "velocity_first": True},
     )
 
 

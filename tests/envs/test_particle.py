@@ -278,6 +278,23 @@ def test_reports() -> None:
     np.testing.assert_array_equal(step.info["adversary_on_goal"], [False, True])
 
 
+@pytest.mark.parametrize("name", ["simple_spread", "simple_tag", "simple_speaker_listener"])
+def test_bodies_may_move_by_their_new_velocity(name: str) -> None:
+    """Written plainly beside it: OpenAI's worlds change a velocity and then move by it."""
+    env: Any = envs.make(name, num_envs=3, continuous_actions=True, velocity_first=True)
+    env.reset(seed=1)
+    env.pos *= 5  # far apart: nothing touches
+    env.look()
+    random = np.random.default_rng(0)
+    for _ in range(10):
+        pos, vel = env.pos.copy(), env.vel.copy()
+        action = {g.key("action"): random.random((3, len(g), *g.action_space.shape), np.float32) for g in env.groups}
+        env.step(action)
+        moved = env.pos[: env.num_agents] - pos[: env.num_agents]
+        np.testing.assert_allclose(moved, 0.1 * env.vel, rtol=1e-9, atol=1e-12)
+        assert (env.vel != vel).any()
+
+
 def test_an_adversary_may_lose_the_square_of_its_distance() -> None:
     plain, squared = (envs.make("simple_adversary", num_envs=5, squared=yes) for yes in (False, True))
     for env in (plain, squared):

@@ -35,6 +35,8 @@ class World:
 
     Args:
         max_cycles: Steps of an episode.
+        velocity_first: Bodies move by the velocity that a step's forces gave them, as in OpenAI's first worlds; mpe2
+            moves them by the one before.
         continuous_actions: Pushes and words as numbers from 0 to 1 instead of one choice.
         state: Whether everything that agents see is also given as ``state``, one after another.
     """
@@ -47,7 +49,9 @@ class World:
         max_cycles: int = 25,
         continuous_actions: bool = False,
         state: bool = False,
+        velocity_first: bool = False,
     ) -> None:
+        self._velocity_first = velocity_first
         self.name = scenario.name
         self.num_envs: int = positive("num_envs", num_envs)
         self._limit: int = positive("max_cycles", max_cycles)
@@ -217,23 +221,30 @@ class World:
                 self.said[first:last] = said
         if len(self._pairs):
             force = force + self._contact()
-        agents = self.pos[: self.num_agents]
+        if not self._velocity_first:
+            self._move()
         vel = self.vel
         if self._all_move:
-            agents += vel * _DT
             vel *= _KEPT_SPEED
             force *= _DT
             vel += force
         else:
             moves = self._moves
-            agents[moves] += vel[moves] * _DT
             vel[moves] = vel[moves] * _KEPT_SPEED + force[moves] * _DT
         if self._max_speed is not None:
             speed = np.sqrt(vel[:, 0] * vel[:, 0] + vel[:, 1] * vel[:, 1])
             too_fast = speed > self._max_speed
             if too_fast.any():
                 vel *= np.where(too_fast, self._max_speed / np.maximum(speed, 1e-12), 1.0)[:, None]
+        if self._velocity_first:
+            self._move()
         self._measure()
+
+    def _move(self) -> None:
+        if self._all_move:
+            self.pos[: self.num_agents] += self.vel * _DT
+        else:
+            self.pos[: self.num_agents][self._moves] += self.vel[self._moves] * _DT
 
     def _contact(self) -> Array:
         """Forces between bodies that touch or nearly do: a soft wall of margin width, ``[A, 2, E]``."""
