@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="where to write train.md")
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     asked = parser.parse_args()
-    rounds, seconds = (3, 2.0) if asked.quick else (9, 5.0)
+    rounds, seconds = (3, 2.0) if asked.quick else (7, 3.0)
     players: dict[str, tuple[str, str, int | None]] = {"recollect": (sys.executable, "run_recollect.py", None)}
     for name, script, envs in (
         ("AgileRL", "run_agilerl.py", 1),

@@ -42,9 +42,7 @@ class Perceptrons {
   // Group g is for network g; a lone network takes all groups. What hidden layers give is kept where `hidden` says,
   // [groups, rows * between], unless that is null.
   void forward(const float* flat, Rows in, Index groups, Index rows, float* hidden, Rows out) const {
-    std::vector<float> room(room_for(0));
-    float* const scratch = room.data();
-    float* const buffer[2] = {scratch + packed(), scratch + packed() + kChunk * widest()};
+    const Room room(*this, 0);
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
       for (Index r = 0; r < rows; r += kChunk) {
@@ -54,10 +52,10 @@ class Perceptrons {
         for (std::size_t l = 0; l < layers(); ++l) {
           const bool last = l + 1 == layers();
           const Index next = sizes_[l + 1];
-          float* to = last ? out.at(g, r) : hidden ? kept(hidden, g, rows, l, r) : buffer[l % 2];
+          float* to = last ? out.at(g, r) : hidden ? kept(hidden, g, rows, l, r) : room.buffer[l % 2];
           dense::Product p{n, next, sizes_[l], from, step, 1, parameters + weights_[l], next, to, last ? out.row : next};
           p.bias = parameters + weights_[l] + sizes_[l] * next;
-          multiply_(p, last ? dense::Kind::kOutput : dense::Kind::kForward, rule_, scratch);
+          multiply_(p, last ? dense::Kind::kOutput : dense::Kind::kForward, rule_, room.scratch);
           from = to;
           step = next;
         }
@@ -67,17 +65,14 @@ class Perceptrons {
 
   // Gradients of the parameters from those of the outputs; groups of a lone network are added up.
   void backward(const float* flat, float* grad, Rows in, Index groups, Index rows, float* hidden, Rows out) const {
-    std::vector<float> room(room_for(width_));
-    float* const scratch = room.data();
-    float* const buffer[2] = {scratch + packed(), scratch + packed() + kChunk * widest()};
-    float* const turned = buffer[1] + kChunk * widest();
+    const Room room(*this, width_);
     std::memset(grad, 0, static_cast<std::size_t>(count_ * width_) * sizeof(float));
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
       float* mine = grad + network(g) * width_;
       if (g == 0 || count_ > 1)
         for (std::size_t l = 1; l < layers(); ++l)
-          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], turned + weights_[l]);
+          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], room.turned + weights_[l]);
       for (Index r = 0; r < rows; r += kChunk) {
         const Index n = std::min(kChunk, rows - r);
         const float* down = out.at(g, r);
@@ -88,17 +83,12 @@ class Perceptrons {
           const Index given_step = l ? before : in.row;
           float* weights = mine + weights_[l];
           multiply_({before, after, n, given, 1, given_step, down, step, weights, after}, dense::Kind::kAdd, rule_,
-                    scratch);
+                    room.scratch);
           float* biases = weights + before * after;
           for (Index i = 0; i < n; ++i)
             for (Index c = 0; c < after; ++c) biases[c] += down[i * step + c];
           if (l == 0) break;
-          float* to = buffer[l % 2];
-          dense::Product p{n, before, after, down, step, 1, turned + weights_[l], before, to, before};
-          p.given = given;
-          p.given_step = given_step;
-          multiply_(p, dense::Kind::kSlope, rule_, scratch);
-          down = to;
+          down = descend(room, l, n, down, step, given);
           step = before;
         }
       }
@@ -108,33 +98,24 @@ class Perceptrons {
   // The slope in inputs first[g] to first[g] + some of every group, from the outputs' gradient.
   void slope(const float* flat, const Index* first, Index some, Index groups, Index rows, float* hidden, Rows out,
              Rows found) const {
-    std::vector<float> room(room_for(width_));
-    float* const scratch = room.data();
-    float* const buffer[2] = {scratch + packed(), scratch + packed() + kChunk * widest()};
-    float* const turned = buffer[1] + kChunk * widest();
+    const Room room(*this, width_);
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
       for (std::size_t l = 0; l < layers(); ++l)
         if (l == 0)
-          turn(parameters + first[g] * sizes_[1], some, sizes_[1], turned);
+          turn(parameters + first[g] * sizes_[1], some, sizes_[1], room.turned);
         else if (g == 0 || count_ > 1)
-          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], turned + weights_[l]);
+          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], room.turned + weights_[l]);
       for (Index r = 0; r < rows; r += kChunk) {
         const Index n = std::min(kChunk, rows - r);
         const float* down = out.at(g, r);
         Index step = out.row;
         for (std::size_t l = layers(); l-- > 1;) {
-          const Index before = sizes_[l], after = sizes_[l + 1];
-          float* to = buffer[l % 2];
-          dense::Product p{n, before, after, down, step, 1, turned + weights_[l], before, to, before};
-          p.given = kept(hidden, g, rows, l - 1, r);
-          p.given_step = before;
-          multiply_(p, dense::Kind::kSlope, rule_, scratch);
-          down = to;
-          step = before;
+          down = descend(room, l, n, down, step, kept(hidden, g, rows, l - 1, r));
+          step = sizes_[l];
         }
-        multiply_({n, some, sizes_[1], down, step, 1, turned, some, found.at(g, r), found.row}, dense::Kind::kPlain,
-                  rule_, scratch);
+        multiply_({n, some, sizes_[1], down, step, 1, room.turned, some, found.at(g, r), found.row},
+                  dense::Kind::kPlain, rule_, room.scratch);
       }
     }
   }
@@ -142,11 +123,36 @@ class Perceptrons {
  private:
   static constexpr Index kChunk = 60;  // rows that go through all layers together
 
+  // What a pass works in: room for a product, two for what lies between layers, and for weights turned round.
+  struct Room {
+    Room(const Perceptrons& nets, Index more)
+        : all(static_cast<std::size_t>(nets.packed() + 2 * kChunk * nets.widest() + more)),
+          scratch(all.data()),
+          buffer{scratch + nets.packed(), scratch + nets.packed() + kChunk * nets.widest()},
+          turned(buffer[1] + kChunk * nets.widest()) {}
+    std::vector<float> all;
+    float* scratch;
+    float* buffer[2];
+    float* turned;
+  };
+
+  // Gradients of what layer l gets, from those of what it gives: `given` is what it got from the activation before it.
+  const float* descend(const Room& room, std::size_t l, Index n, const float* down, Index step,
+                       const float* given) const {
+    const Index before = sizes_[l];
+    const float* weights = room.turned + weights_[l];
+    float* to = room.buffer[l % 2];
+    dense::Product p{n, before, sizes_[l + 1], down, step, 1, weights, before, to, before};
+    p.given = given;
+    p.given_step = before;
+    multiply_(p, dense::Kind::kSlope, rule_, room.scratch);
+    return to;
+  }
+
   std::size_t layers() const { return sizes_.size() - 1; }
   Index network(Index group) const { return count_ == 1 ? 0 : group; }
   Index widest() const { return *std::max_element(sizes_.begin(), sizes_.end()); }
   Index packed() const { return std::max(widest(), kChunk) * 16; }
-  std::size_t room_for(Index more) const { return static_cast<std::size_t>(packed() + 2 * kChunk * widest() + more); }
   float* kept(float* hidden, Index g, Index rows, std::size_t l, Index r) const {
     return hidden + (g * between_ + hidden_[l]) * rows + r * sizes_[l + 1];
   }
