@@ -1,1 +1,1 @@
-"""One file an algorithm."""
+"""A module or a package an algorithm, with its settings as one frozen dataclass."""
