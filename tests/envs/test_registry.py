@@ -30,7 +30,7 @@ from recollect.envs.film import save_film
         (
             "simple",
             {"max_cycle": 3},
-            "option of simple must be one of max_cycles, continuous_actions, state, got 'max_cycle'. "
+            "option of simple must be one of max_cycles, continuous_actions, state, velocity_first, got 'max_cycle'. "
             "Did you mean 'max_cycles'?",
         ),
         (7, {}, "environment must be a name, got 7"),
