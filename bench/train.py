@@ -22,7 +22,7 @@ HERE = Path(__file__).parent / "trainers"
 
 PAGE = """# Training: speed
 
-Written by `make bench` on {day}, {machine}, Python {python}, torch {torch}, AgileRL {agilerl}, BenchMARL {benchmarl}
+Written by `python bench/train.py` on {day}, {machine}, Python {python}, torch {torch}, AgileRL {agilerl}, BenchMARL {benchmarl}
 on VMAS {vmas}.
 
 Environment steps a CPU second of MADDPG on simple_spread with continuous actions: acting, stepping, storing and
