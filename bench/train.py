@@ -22,8 +22,8 @@ HERE = Path(__file__).parent / "trainers"
 
 PAGE = """# Training: speed
 
-Written by `python bench/train.py` on {day}, {machine}, Python {python}, torch {torch}, AgileRL {agilerl}, BenchMARL {benchmarl}
-on VMAS {vmas}.
+Written by `python bench/train.py` on {day}, {machine}, Python {python}, torch {torch}, AgileRL {agilerl},
+BenchMARL {benchmarl} on VMAS {vmas}.
 
 Environment steps a CPU second of MADDPG on simple_spread with continuous actions: acting, stepping, storing and
 learning; no evaluation, no logs. All take turns of {seconds} CPU seconds, {rounds} rounds, one thread each; medians.
