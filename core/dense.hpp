@@ -25,7 +25,7 @@ struct Product {
   Index rows, cols, depth;
   const float* a;  // a[r * a_row + k * a_step]
   Index a_row, a_step;
-  const float* b;  // b[k * b_step + c]
+  const float* b;  // b[k * b_step + c]; if b_step is 0, as `pack` lays it out
   Index b_step;
   float* out;  // out[r * out_step + c]
   Index out_step;
@@ -34,19 +34,64 @@ struct Product {
   Index given_step = 0;
 };
 
-// Works a product out; `scratch` has room for depth times 16.
-using Multiply = void (*)(const Product& product, Kind kind, Rule rule, float* scratch);
-void multiply_plain(const Product& product, Kind kind, Rule rule, float* scratch);
+// What one step of a gated recurrent unit keeps of a sequence, one after the other in a record, `units` numbers each:
+// what it got, its state before, the state's part in the new content, the two gates, the new content, its state after.
+// Backwards, the four in the middle become gradients of what went into them.
+enum Part { kInput, kBefore, kHeld, kReset, kUpdate, kContent, kAfter, kParts };
+
+// Values of agents, and the weights that mix them (Rashid et al. 2018), of each row; or gradients of all these.
+struct Mixed {
+  Index rows, agents, units;
+  float* values;  // [rows, agents]
+  float* first;   // [rows, agents, units], whose size counts
+  float* biases;  // [rows, units]
+  float* last;    // [rows, units], whose size counts
+  float* more;    // [rows]
+  float* hidden;  // [rows, units]: what the first layer gave
+};
+
+// What is compiled for one kind of processor.
+struct Kernel {
+  Index cols;  // of a panel, as `pack` lays them out
+
+  // Works a product out; `scratch` has room for depth times 16, and is not needed if b is packed.
+  void (*multiply)(const Product& product, Kind kind, Rule rule, float* scratch);
+
+  // Gates and new states of some sequences, from the sums in their records; `state` [rows, units] follows.
+  void (*gate)(Index rows, Index units, float* records, float* state);
+
+  // Gradients of those sums, in their place; `grad` [rows, units] goes from states after to what gates let through.
+  void (*ungate)(Index rows, Index units, float* records, float* grad);
+
+  void (*mix)(const Mixed& mixed, float* total);
+  void (*unmix)(const Mixed& mixed, const float* grad, const Mixed& grads);
+};
+extern const Kernel kPlainKernel;
 #if defined(RECOLLECT_AVX2)
-void multiply_avx2(const Product& product, Kind kind, Rule rule, float* scratch);
+extern const Kernel kAvx2Kernel;
 #endif
 
 // The one for this processor.
-inline Multiply kernel() {
+inline const Kernel& kernel() {
 #if defined(RECOLLECT_AVX2)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2Kernel;
 #endif
-  return multiply_plain;
+  return kPlainKernel;
+}
+
+// Room that a packed matrix takes.
+inline Index packed_size(const Kernel& kernel, Index depth, Index cols) {
+  return (cols + kernel.cols - 1) / kernel.cols * kernel.cols * depth;
+}
+
+// Columns in panels that a tile takes, one after the other, filled up with zeros: from[k * row + c * col].
+// Several matrices below each other are packed with the depth of all; `to` is then where this one's first row goes.
+inline void pack(const Kernel& kernel, const float* from, Index depth, Index cols, Index row, Index col, float* to,
+                 Index all) {
+  for (Index c = 0; c < cols; c += kernel.cols, to += all * kernel.cols)
+    for (Index k = 0; k < depth; ++k)
+      for (Index i = 0; i < kernel.cols; ++i)
+        to[k * kernel.cols + i] = c + i < cols ? from[k * row + (c + i) * col] : 0;
 }
 
 }  // namespace recollect::dense

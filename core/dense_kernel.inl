@@ -1,9 +1,11 @@
 // Products of small matrices by tiles, included once for each kind of processor: everything here has internal linkage,
-// so that no code for the newer ones is linked where older ones would run it. RECOLLECT_KERNEL names the entry,
-// RECOLLECT_LANES says how many numbers a vector of that processor holds.
+// so that no code for the newer ones is linked where older ones would run it. RECOLLECT_KERNEL names what
+// comes out, RECOLLECT_LANES says how many numbers a vector of that processor holds.
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "dense.hpp"
 
@@ -24,6 +26,18 @@ typedef float Vec __attribute__((vector_size(4 * kLanes)));
 RECOLLECT_INLINE Vec splat(float x) { return x - Vec{}; }
 RECOLLECT_INLINE Vec where_negative(Vec x, Vec yes, Vec no) { return x < Vec{} ? yes : no; }
 RECOLLECT_INLINE Vec where_positive(Vec x, Vec yes, Vec no) { return x > Vec{} ? yes : no; }
+typedef std::int32_t Whole __attribute__((vector_size(4 * kLanes)));
+// What is not a number counts as zero.
+RECOLLECT_INLINE Vec rounded(Vec x) {
+  x = x == x ? x : Vec{};
+  return __builtin_convertvector(__builtin_convertvector(x + where_positive(x, splat(0.5f), splat(-0.5f)), Whole), Vec);
+}
+RECOLLECT_INLINE Vec power_of_two(Vec x) {
+  const Whole bits = (__builtin_convertvector(x, Whole) + 127) << 23;
+  Vec power;
+  std::memcpy(&power, &bits, sizeof power);
+  return power;
+}
 #else
 struct Vec {
   float x[kLanes];
@@ -35,6 +49,14 @@ inline Vec splat(float x) {
 }
 inline Vec operator*(Vec a, Vec b) {
   for (int i = 0; i < kLanes; ++i) a.x[i] *= b.x[i];
+  return a;
+}
+inline Vec operator/(Vec a, Vec b) {
+  for (int i = 0; i < kLanes; ++i) a.x[i] /= b.x[i];
+  return a;
+}
+inline Vec operator+(Vec a, Vec b) {
+  for (int i = 0; i < kLanes; ++i) a.x[i] += b.x[i];
   return a;
 }
 inline Vec operator-(Vec a, Vec b) {
@@ -51,6 +73,14 @@ inline Vec where_negative(Vec x, Vec yes, Vec no) {
 }
 inline Vec where_positive(Vec x, Vec yes, Vec no) {
   for (int i = 0; i < kLanes; ++i) x.x[i] = x.x[i] > 0 ? yes.x[i] : no.x[i];
+  return x;
+}
+inline Vec rounded(Vec x) {
+  for (float& each : x.x) each = each == each ? std::nearbyint(each) : 0;
+  return x;
+}
+inline Vec power_of_two(Vec x) {
+  for (float& each : x.x) each = std::ldexp(1.0f, static_cast<int>(each));
   return x;
 }
 #endif
@@ -73,19 +103,18 @@ RECOLLECT_INLINE void store(float* to, Vec value, Index some = kLanes) {
     std::memcpy(to, &value, static_cast<std::size_t>(some < kLanes ? some : kLanes) * sizeof(float));
 }
 
-// 1 - 2 / (exp(2x) + 1), with exp as a power of two and a polynomial: a loop over it becomes vectors.
-RECOLLECT_INLINE float tanh_of(float x) {
-  const float y = 2 * x < -20.0f ? -20.0f : 2 * x > 20.0f ? 20.0f : 2 * x;
-  const float z = y == y ? y : 0.0f;  // what is not a number has no whole part
-  const float n = static_cast<float>(static_cast<std::int32_t>(z * 1.44269504f + (z > 0 ? 0.5f : -0.5f)));
-  const float r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
-  const float e =
-      1 + r * (1 + r * (0.5f + r * (1.6666667e-1f + r * (4.1666667e-2f + r * (8.3333333e-3f + r * 1.3888889e-3f)))));
-  const std::uint32_t bits = (static_cast<std::uint32_t>(static_cast<std::int32_t>(n)) + 127u) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  return 1 - 2 / (e * power + 1);
+// exp as a power of two and a polynomial, of what lies from -20 to 20 or is put there.
+RECOLLECT_INLINE Vec exp_of(Vec x) {
+  const Vec y = where_negative(splat(20) - x, splat(20), where_negative(x + splat(20), splat(-20), x));
+  const Vec n = rounded(y * splat(1.44269504f));
+  const Vec r = (y - n * splat(0.693359375f)) + n * splat(2.12194440e-4f);
+  Vec e = splat(1.3888889e-3f);
+  constexpr float kTaylor[] = {8.3333333e-3f, 4.1666667e-2f, 1.6666667e-1f, 0.5f, 1.0f, 1.0f};
+  for (const float part : kTaylor) e = splat(part) + r * e;
+  return e * power_of_two(n);
 }
+RECOLLECT_INLINE Vec tanh_of(Vec x) { return splat(1) - splat(2) / (exp_of(x + x) + splat(1)); }
+RECOLLECT_INLINE Vec sigmoid_of(Vec x) { return splat(1) / (splat(1) + exp_of(splat(0) - x)); }
 
 // What is not a number stays so.
 template <Rule R>
@@ -95,11 +124,7 @@ RECOLLECT_INLINE Vec act(Vec x) {
   } else if constexpr (R == Rule::kLeaky) {
     return where_negative(x, x * splat(kLeak), x);
   } else {
-    float line[kLanes];
-    std::memcpy(line, &x, sizeof x);
-    for (float& each : line) each = tanh_of(each);
-    std::memcpy(&x, line, sizeof x);
-    return x;
+    return tanh_of(x);
   }
 }
 
@@ -162,9 +187,25 @@ RECOLLECT_INLINE void strip(const Product& p, Index r, Index rows, Index c, Inde
   }
 }
 
+template <Kind K, Rule R>
+void multiply_panels(const Product& p) {
+  const float* panel = p.b;
+  for (Index c = 0; c < p.cols; c += kCols, panel += p.depth * kCols)
+    for (Index r = 0; r < p.rows; r += kRows) {
+      const Index rows = p.rows - r < kRows ? p.rows - r : kRows, left = p.cols - c;
+      if (left >= kCols)
+        strip<K, R, 2, true>(p, r, rows, c, kCols, panel, kCols);
+      else if (left > kLanes)
+        strip<K, R, 2, false>(p, r, rows, c, left, panel, kCols);
+      else
+        strip<K, R, 1, false>(p, r, rows, c, left, panel, kCols);
+    }
+}
+
 // `scratch` has room for depth times 16.
 template <Kind K, Rule R>
 void multiply(const Product& p, float* scratch) {
+  if (p.b_step == 0) return multiply_panels<K, R>(p);
   const Index edge = p.cols / kCols * kCols, left = p.cols - edge;
   const Index padded = left > kLanes ? kCols : kLanes;
   for (Index k = 0; left && k < p.depth; ++k)
@@ -188,9 +229,7 @@ void multiply_by_rule(const Product& p, Rule rule, float* scratch) {
   }
 }
 
-}  // namespace
-
-void RECOLLECT_KERNEL(const Product& product, Kind kind, Rule rule, float* scratch) {
+void multiply_any(const Product& product, Kind kind, Rule rule, float* scratch) {
   switch (kind) {
     case Kind::kForward: return multiply_by_rule<Kind::kForward>(product, rule, scratch);
     case Kind::kSlope: return multiply_by_rule<Kind::kSlope>(product, rule, scratch);
@@ -199,5 +238,115 @@ void RECOLLECT_KERNEL(const Product& product, Kind kind, Rule rule, float* scrat
     case Kind::kAdd: return multiply<Kind::kAdd, Rule::kRelu>(product, scratch);
   }
 }
+
+// Calls with where each vector of a line begins, and whether all of it lies there.
+template <class Do>
+RECOLLECT_INLINE void by_vectors(Index size, const Do& work) {
+  Index at = 0;
+  for (; at + kLanes <= size; at += kLanes) work(std::true_type{}, at);
+  if (at < size) work(std::false_type{}, at);
+}
+
+void gate(Index rows, Index units, float* records, float* state) {
+  for (Index r = 0; r < rows; ++r) {
+    float *record = records + r * kParts * units, *h = state + r * units;
+    by_vectors(units, [&](auto whole, Index at) {
+      constexpr bool W = decltype(whole)::value;
+      const Index some = units - at;
+      const auto part = [&](Part which) { return record + which * units + at; };
+      const Vec open = sigmoid_of(load<W>(part(kReset), some)), old = sigmoid_of(load<W>(part(kUpdate), some));
+      const Vec fresh = tanh_of(load<W>(part(kContent), some) + open * load<W>(part(kHeld), some));
+      const Vec after = fresh + old * (load<W>(h + at, some) - fresh);
+      store<W>(part(kReset), open, some);
+      store<W>(part(kUpdate), old, some);
+      store<W>(part(kContent), fresh, some);
+      store<W>(part(kAfter), after, some);
+      store<W>(h + at, after, some);
+    });
+  }
+}
+
+void ungate(Index rows, Index units, float* records, float* grad) {
+  const Vec one = splat(1);
+  for (Index r = 0; r < rows; ++r) {
+    float *record = records + r * kParts * units, *down = grad + r * units;
+    by_vectors(units, [&](auto whole, Index at) {
+      constexpr bool W = decltype(whole)::value;
+      const Index some = units - at;
+      const auto part = [&](Part which) { return record + which * units + at; };
+      const Vec open = load<W>(part(kReset), some), old = load<W>(part(kUpdate), some);
+      const Vec fresh = load<W>(part(kContent), some), d = load<W>(down + at, some);
+      const Vec to_fresh = d * (one - old) * (one - fresh * fresh), through = to_fresh * open;
+      store<W>(part(kReset), through * load<W>(part(kHeld), some) * (one - open), some);
+      store<W>(part(kUpdate), d * (load<W>(part(kBefore), some) - fresh) * old * (one - old), some);
+      store<W>(part(kContent), to_fresh, some);
+      store<W>(part(kHeld), through, some);
+      store<W>(down + at, d * old, some);
+    });
+  }
+}
+
+RECOLLECT_INLINE Vec size_of(Vec x) { return where_negative(x, splat(0) - x, x); }
+RECOLLECT_INLINE Vec signed_as(Vec value, Vec x) {
+  return where_negative(x, splat(0) - value, where_positive(x, value, splat(0)));
+}
+RECOLLECT_INLINE float sum_of(Vec x) {
+  float line[kLanes], sum = 0;
+  std::memcpy(line, &x, sizeof x);
+  for (const float each : line) sum += each;
+  return sum;
+}
+
+void mix(const Mixed& m, float* total) {
+  for (Index r = 0; r < m.rows; ++r) {
+    const Index row = r * m.units;
+    const float *values = m.values + r * m.agents, *first = m.first + row * m.agents;
+    Vec sum = splat(0);
+    by_vectors(m.units, [&](auto whole, Index at) {
+      constexpr bool W = decltype(whole)::value;
+      const Index some = m.units - at;
+      Vec unit = load<W>(m.biases + row + at, some);
+      for (Index a = 0; a < m.agents; ++a)
+        unit += size_of(load<W>(first + a * m.units + at, some)) * splat(values[a]);
+      unit = where_positive(unit, unit, exp_of(unit) - splat(1));
+      store<W>(m.hidden + row + at, unit, some);
+      sum += size_of(load<W>(m.last + row + at, some)) * unit;
+    });
+    total[r] = m.more[r] + sum_of(sum);
+  }
+}
+
+void unmix(const Mixed& m, const float* grad, const Mixed& to) {
+  for (Index r = 0; r < m.rows; ++r) {
+    const Index row = r * m.units;
+    const Vec d = splat(grad[r]);
+    to.more[r] = grad[r];
+    by_vectors(m.units, [&](auto whole, Index at) {
+      constexpr bool W = decltype(whole)::value;
+      const Index some = m.units - at;
+      const Vec hidden = load<W>(m.hidden + row + at, some), last = load<W>(m.last + row + at, some);
+      store<W>(to.last + row + at, signed_as(d * hidden, last), some);
+      const Vec slope = where_positive(hidden, splat(1), hidden + splat(1));
+      store<W>(to.biases + row + at, d * size_of(last) * slope, some);
+    });
+    for (Index a = 0; a < m.agents; ++a) {
+      const Index place = (r * m.agents + a) * m.units;
+      const Vec value = splat(m.values[r * m.agents + a]);
+      Vec sum = splat(0);
+      by_vectors(m.units, [&](auto whole, Index at) {
+        constexpr bool W = decltype(whole)::value;
+        const Index some = m.units - at;
+        const Vec first = load<W>(m.first + place + at, some), down = load<W>(to.biases + row + at, some);
+        store<W>(to.first + place + at, signed_as(down * value, first), some);
+        sum += down * size_of(first);
+      });
+      to.values[r * m.agents + a] = sum_of(sum);
+    }
+  }
+}
+
+}  // namespace
+
+const Kernel RECOLLECT_KERNEL{kCols, multiply_any, gate, ungate, mix, unmix};
 
 }  // namespace recollect::dense

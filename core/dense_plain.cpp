@@ -1,3 +1,3 @@
-#define RECOLLECT_KERNEL multiply_plain
+#define RECOLLECT_KERNEL kPlainKernel
 #define RECOLLECT_LANES 4
 #include "dense_kernel.inl"

@@ -29,4 +29,6 @@ NB_MODULE(_core, module) {
   recollect::bind_parts(module);
   recollect::bind_scans(module);
   recollect::bind_perceptrons(module);
+  recollect::bind_recurrent(module);
+  recollect::bind_optimisers(module);
 }

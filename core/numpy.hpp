@@ -65,5 +65,7 @@ void bind_files(nanobind::module_& module);
 void bind_parts(nanobind::module_& module);
 void bind_scans(nanobind::module_& module);
 void bind_perceptrons(nanobind::module_& module);
+void bind_recurrent(nanobind::module_& module);
+void bind_optimisers(nanobind::module_& module);
 
 }  // namespace recollect

@@ -9,22 +9,16 @@
 #include <vector>
 
 #include "dense.hpp"
+#include "values.hpp"
 
 namespace recollect {
-
-// Where values [groups, rows, columns] lie; columns are next to each other.
-struct Rows {
-  float* data;
-  std::ptrdiff_t group, row;  // steps, in numbers
-  float* at(std::ptrdiff_t g, std::ptrdiff_t r) const { return data + g * group + r * row; }
-};
 
 class Perceptrons {
  public:
   using Index = std::ptrdiff_t;
 
-  Perceptrons(Index count, std::vector<Index> sizes, dense::Rule rule, dense::Multiply multiply)
-      : count_(count), sizes_(std::move(sizes)), rule_(rule), multiply_(multiply) {
+  Perceptrons(Index count, std::vector<Index> sizes, dense::Rule rule, const dense::Kernel& kernel)
+      : count_(count), sizes_(std::move(sizes)), rule_(rule), multiply_(kernel.multiply) {
     for (std::size_t l = 0; l + 1 < sizes_.size(); ++l) {
       weights_.push_back(width_);
       width_ += (sizes_[l] + 1) * sizes_[l + 1];
@@ -41,7 +35,7 @@ class Perceptrons {
 
   // Group g is for network g; a lone network takes all groups. What hidden layers give is kept where `hidden` says,
   // [groups, rows * between], unless that is null.
-  void forward(const float* flat, Rows in, Index groups, Index rows, float* hidden, Rows out) const {
+  void forward(const float* flat, Values in, Index groups, Index rows, float* hidden, Values out) const {
     const Room room(*this, 0);
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
@@ -64,7 +58,7 @@ class Perceptrons {
   }
 
   // Gradients of the parameters from those of the outputs; groups of a lone network are added up.
-  void backward(const float* flat, float* grad, Rows in, Index groups, Index rows, float* hidden, Rows out) const {
+  void backward(const float* flat, float* grad, Values in, Index groups, Index rows, float* hidden, Values out) const {
     const Room room(*this, width_);
     std::memset(grad, 0, static_cast<std::size_t>(count_ * width_) * sizeof(float));
     for (Index g = 0; g < groups; ++g) {
@@ -96,8 +90,8 @@ class Perceptrons {
   }
 
   // The slope in inputs first[g] to first[g] + some of every group, from the outputs' gradient.
-  void slope(const float* flat, const Index* first, Index some, Index groups, Index rows, float* hidden, Rows out,
-             Rows found) const {
+  void slope(const float* flat, const Index* first, Index some, Index groups, Index rows, float* hidden, Values out,
+             Values found) const {
     const Room room(*this, width_);
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
@@ -164,7 +158,7 @@ class Perceptrons {
   Index count_, width_ = 0, between_ = 0;
   std::vector<Index> sizes_, weights_, hidden_;
   dense::Rule rule_;
-  dense::Multiply multiply_;
+  decltype(dense::Kernel::multiply) multiply_;
 };
 
 }  // namespace recollect

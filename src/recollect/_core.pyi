@@ -7,126 +7,184 @@ from typing import Any
 
 import numpy.typing
 
-
 class Store:
-    def __init__(self, lanes: int, span: int, bare: bool, loose: bool, pitches: Sequence[int], columns: list, file: int = -1, offset: int = 0, others: bool = False) -> None: ...
-
+    def __init__(
+        self,
+        lanes: int,
+        span: int,
+        bare: bool,
+        loose: bool,
+        pitches: Sequence[int],
+        columns: list,
+        file: int = -1,
+        offset: int = 0,
+        others: bool = False,
+    ) -> None: ...
     def append(self, step: dict, lanes: object | None, block: bool) -> bool: ...
-
     def cut(self, lane: int) -> None: ...
-
     def forget(self, lane: int, before: int) -> None: ...
-
     def clear(self) -> None: ...
-
     def steps(self) -> int: ...
-
     def full(self) -> bool: ...
-
     def nbytes(self) -> int: ...
-
     def heads(self) -> tuple[numpy.typing.NDArray[Any], ...]: ...
-
     def episodes(self) -> tuple[numpy.typing.NDArray[Any], ...]: ...
-
     def view(self, index: int, writable: bool) -> numpy.typing.NDArray[Any]: ...
-
     def flags(self) -> numpy.typing.NDArray[Any]: ...
-
     @staticmethod
     def bytes_for(lanes: int, span: int, pitches: Sequence[int]) -> int: ...
-
     def take(self, index: int, runs: object, into: object) -> int: ...
-
     def put(self, lane: int, serial: int, flags: object, arrays: list, replay: bool) -> bool: ...
-
     def adopt(self, lane: int, tail: int, head: int, start: int, gone: int) -> bool: ...
-
     def recover(self, lane: int) -> None: ...
-
     def recall(self) -> bool: ...
-
     def plausible(self, lane: int) -> bool: ...
-
     def forked(self) -> None: ...
-
     def flush(self) -> None: ...
-
     def release(self, held: object | None) -> None: ...
-
     def lost(self, lane: int) -> tuple[int, int]: ...
 
 class Reader:
     def __init__(self, store: Store, outputs: list, window: tuple, sampler: tuple, key0: int, key1: int) -> None: ...
-
     def sample(self, size: int, beta: float, threads: int) -> dict[str, Any] | int: ...
-
     def read(self, lanes: object, serials: object, threads: int) -> dict[str, Any] | int: ...
-
     def reweigh(self, lanes: object, serials: object, errors: object) -> int: ...
-
     def priorities(self) -> numpy.typing.NDArray[Any]: ...
-
     def ready(self) -> int: ...
-
     def order(self) -> tuple[numpy.typing.NDArray[Any], ...]: ...
-
-    def freeze(self, held: object, file: int, journal: int, synced: bool) -> tuple[numpy.typing.NDArray[Any], int, int, int, float, int]: ...
-
+    def freeze(
+        self, held: object, file: int, journal: int, synced: bool
+    ) -> tuple[numpy.typing.NDArray[Any], int, int, int, float, int]: ...
     def restore(self, state: object, largest: float) -> bool: ...
-
     def forget(self) -> None: ...
-
     def counts(self) -> tuple[int, int, int]: ...
-
     def seek(self, key0: int, key1: int, position: int, batches: int, dropped: int) -> None: ...
-
     def nbytes(self) -> int: ...
 
 def hurry(file: int) -> None: ...
 
 class SumTree:
     def __init__(self, leaves: int) -> None: ...
-
     def set(self, leaves: object, values: object) -> None: ...
-
     def find(self, positions: object, ascending: bool = False) -> numpy.typing.NDArray[Any]: ...
-
     def total(self) -> float: ...
-
     def least(self) -> float: ...
-
     def count(self) -> int: ...
 
 class Hash:
     def __init__(self) -> None: ...
-
     def update(self, buffer: object) -> None: ...
-
     def digest(self) -> int: ...
 
 def powers(x: object, y: float) -> numpy.typing.NDArray[Any]: ...
-
 def philox(key0: int, key1: int, position: int, n: int) -> numpy.typing.NDArray[Any]: ...
-
-def gae(reward: object, value: object, next_value: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
-
-def td_lambda(reward: object, next_value: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float) -> numpy.typing.NDArray[Any]: ...
-
-def n_step(reward: object, next_value: object, terminated: object, truncated: object, mask: object, n: int, gamma: float) -> numpy.typing.NDArray[Any]: ...
-
-def vtrace(reward: object, value: object, next_value: object, ratio: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float, rho_bar: float, c_bar: float) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
-
-def retrace(reward: object, q: object, next_value: object, ratio: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float) -> numpy.typing.NDArray[Any]: ...
+def gae(
+    reward: object,
+    value: object,
+    next_value: object,
+    terminated: object,
+    truncated: object,
+    mask: object,
+    gamma: float,
+    lam: float,
+) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
+def td_lambda(
+    reward: object, next_value: object, terminated: object, truncated: object, mask: object, gamma: float, lam: float
+) -> numpy.typing.NDArray[Any]: ...
+def n_step(
+    reward: object, next_value: object, terminated: object, truncated: object, mask: object, n: int, gamma: float
+) -> numpy.typing.NDArray[Any]: ...
+def vtrace(
+    reward: object,
+    value: object,
+    next_value: object,
+    ratio: object,
+    terminated: object,
+    truncated: object,
+    mask: object,
+    gamma: float,
+    lam: float,
+    rho_bar: float,
+    c_bar: float,
+) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
+def retrace(
+    reward: object,
+    q: object,
+    next_value: object,
+    ratio: object,
+    terminated: object,
+    truncated: object,
+    mask: object,
+    gamma: float,
+    lam: float,
+) -> numpy.typing.NDArray[Any]: ...
 
 class Perceptrons:
     def __init__(self, count: int, sizes: Sequence[int], activation: str, plain: bool = False) -> None:
         """plain: code that runs on any processor."""
 
     def forward(self, flat: object, inputs: object, hidden: object | None, outputs: object) -> None: ...
-
     def backward(self, flat: object, grad: object, inputs: object, hidden: object, outputs: object) -> None: ...
-
     def slope(self, flat: object, first: Sequence[int], hidden: object, outputs: object, found: object) -> None: ...
 
-def adam(flat: object, grad: object, mean: object, square: object, rate: float, root: float, first: float, second: float, eps: float, longest: float) -> None: ...
+class Recurrent:
+    def __init__(self, count: int, inputs: int, units: int, outputs: int, plain: bool = False) -> None:
+        """plain: code that runs on any processor."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def record(self) -> int: ...
+    def forward(
+        self,
+        flat: object,
+        inputs: object,
+        counts: Sequence[int],
+        states: object | None,
+        kept: object | None,
+        outputs: object,
+    ) -> None: ...
+    def backward(
+        self, flat: object, grad: object, inputs: object, counts: Sequence[int], kept: object, outputs: object
+    ) -> None: ...
+
+def mix(
+    values: object,
+    first: object,
+    biases: object,
+    last: object,
+    more: object,
+    hidden: object,
+    total: object,
+    plain: bool = False,
+) -> None: ...
+def unmix(
+    values: object,
+    first: object,
+    biases: object,
+    last: object,
+    more: object,
+    hidden: object,
+    grad: object,
+    to_values: object,
+    to_first: object,
+    to_biases: object,
+    to_last: object,
+    to_more: object,
+    plain: bool = False,
+) -> None: ...
+def adam(
+    flat: object,
+    grad: object,
+    mean: object,
+    square: object,
+    rate: float,
+    root: float,
+    first: float,
+    second: float,
+    eps: float,
+    longest: float,
+) -> None: ...
+def rmsprop(
+    flat: object, grad: object, square: object, rate: float, decay: float, eps: float, longest: float
+) -> None: ...
