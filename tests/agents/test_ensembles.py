@@ -44,21 +44,22 @@ def test_what_acts_is_what_rows_say() -> None:
         for member in range(4):
             actor.biases[-1][agent * 4 + member, 0, member] = 1000.0
     seen = env.reset(seed=0)
+    player = learner.player(env.num_envs, explore=True)
     for step in range(60):
-        action = learner.act(seen, explore=True)["action"]
-        np.testing.assert_array_equal(action, learner.notes()["member"])
+        action = player.act(seen)["action"]
+        np.testing.assert_array_equal(action, player.notes()["member"])
         stepped = env.step(action)
-        before = learner.notes()["member"]
-        learner.ended(stepped.ended)
+        before = player.notes()["member"]
+        player.ended(stepped.ended)
         kept = ~stepped.ended
-        np.testing.assert_array_equal(learner.notes()["member"][kept], before[kept])
+        np.testing.assert_array_equal(player.notes()["member"][kept], before[kept])
         seen = stepped.seen
         if step % 25 == 24:
-            assert (learner.notes()["member"] != before).any()
+            assert (player.notes()["member"] != before).any()
     many = envs.make("simple_spread", num_envs=400).reset(seed=0)
-    quiet = learner.act(many, explore=False)["action"]
+    quiet = learner.player(400, explore=False).act(many)["action"]
     assert len({tuple(row) for row in quiet.tolist()}) > 60, "evaluation plays all 64 teams of members"
-    np.testing.assert_array_equal(quiet, learner.act(many, explore=False)["action"])
+    np.testing.assert_array_equal(quiet, learner.player(400, explore=False).act(many)["action"])
 
 
 def test_guesses_learn_what_the_others_do() -> None:
@@ -67,9 +68,10 @@ def test_guesses_learn_what_the_others_do() -> None:
     (team,) = learner._teams
     team.actor.stack.flat.mul_(4.0)  # decided policies
     seen = env.reset(seed=1)
+    player = learner.player(env.num_envs, explore=True)
     losses = []
     for _ in range(300):
-        stepped = env.step(learner.act(seen, explore=True))
+        stepped = env.step(player.act(seen))
         seen = stepped.seen
         deeds = team.deeds(team.read(memory.sample(8)))
         losses.append(float(team.guesses.learn([deeds])))
@@ -157,8 +159,8 @@ def test_networks_read_normal_observations_and_rewards() -> None:
     scale = np.linspace(0.5, 40.0, 18, dtype=np.float32)
     seen = memory.sample(2000)["obs"]
     for _ in range(3):
-        learners[0].act({"obs": seen}, explore=True)
-        learners[1].act({"obs": seen * scale + 3}, explore=True)
+        learners[0].player(2000, explore=True).act({"obs": seen})
+        learners[1].player(2000, explore=True).act({"obs": seen * scale + 3})
     for _ in range(5):
         batch = memory.sample(64)
         one = learners[0].update(batch)[0]
@@ -168,10 +170,10 @@ def test_networks_read_normal_observations_and_rewards() -> None:
     flats = [learner._teams[0].critics[0].stack.flat for learner in learners]
     torch.testing.assert_close(*flats, rtol=1e-2, atol=1e-3)
     quiet = [
-        learner.act({"obs": seen * factor + shift}, explore=False)["action"]
+        learner.player(2000, explore=False).act({"obs": seen * factor + shift})["action"]
         for learner, factor, shift in ((learners[0], 1, 0), (learners[1], scale, 3))
     ]
     assert (quiet[0] == quiet[1]).mean() > 0.99
     count = learners[0]._teams[0]._moments.count
-    learners[0].act({"obs": seen}, explore=False)
+    learners[0].player(2000, explore=False).act({"obs": seen})
     assert learners[0]._teams[0]._moments.count == count, "evaluation changes nothing"

@@ -128,7 +128,7 @@ def test_moments_of_those_who_are_there() -> None:
         "bird/obs": np.ones((6, 2, 5), np.float32),
         "bird/agent_mask": np.arange(12).reshape(6, 2) < 5,
     }
-    learner.act(seen, explore=True)
+    learner.player(6, explore=True).act(seen)
     fish, birds = learner._teams
     assert fish._moments.count == 0
     assert birds._moments.count == 5
@@ -143,9 +143,9 @@ def test_exploring_by_chance() -> None:
     actor.flat.zero_()
     actor.biases[-1][0, 0, 0] = 1000.0
     seen = {"obs": np.zeros((20_000, 1, 2), np.float32)}
-    done = learner.act(seen, explore=True)["action"]
+    done = learner.player(20_000, explore=True).act(seen)["action"]
     assert abs((done == 0).mean() - 0.625) < 0.02
-    assert (learner.act(seen, explore=False)["action"] == 0).all()
+    assert (learner.player(20_000, explore=False).act(seen)["action"] == 0).all()
 
 
 def test_noise_shrinks_and_begins_anew() -> None:
@@ -155,15 +155,16 @@ def test_noise_shrinks_and_begins_anew() -> None:
     learner._teams[0].actor.stack.flat.zero_()
     seen = {"obs": np.zeros((20_000, 1, 2), np.float32)}
     for step, wanted in ((0, 0.4), (500, 0.25), (2000, 0.1)):
-        found = learner.act(seen, explore=True, step=step)["action"]
+        found = learner.player(20_000, explore=True).act(seen, step)["action"]
         assert found.std() == pytest.approx(min(wanted, 0.38), abs=0.02)
-    walk = MADDPG(MADDPGConfig(noise="ou", **settings), (group,), seed=0)
-    walk._teams[0].actor.stack.flat.zero_()
+    drunk = MADDPG(MADDPGConfig(noise="ou", **settings), (group,), seed=0)
+    drunk._teams[0].actor.stack.flat.zero_()
+    walk = drunk.player(20_000, explore=True)
     for _ in range(30):
-        walk.act(seen, explore=True, step=2000)
-    late = walk.act(seen, explore=True, step=2000)["action"][:10_000].std()
+        walk.act(seen, 2000)
+    late = walk.act(seen, 2000)["action"][:10_000].std()
     walk.ended(np.arange(20_000) < 10_000)
-    anew = walk.act(seen, explore=True, step=2000)["action"]
+    anew = walk.act(seen, 2000)["action"]
     assert anew[:10_000].std() == pytest.approx(0.1, abs=0.01)
     assert anew[10_000:].std() == pytest.approx(late, rel=0.1)
     assert late > 0.15
@@ -225,8 +226,8 @@ def test_sharing_is_one_network() -> None:
             losses = [learner.update(memory.sample(64))[0] for _ in range(60)]
             if name == "simple_spread":
                 assert np.mean([loss["critic_loss"] for loss in losses[-10:]]) < losses[0]["critic_loss"]
-            action = learner.act(env.reset(seed=3), explore=True)
-            env.step(action)
+            player = learner.player(env.num_envs, explore=True)
+            env.step(player.act(env.reset(seed=3)))
 
 
 def test_shared_gradients_are_autograds() -> None:
@@ -272,28 +273,31 @@ def test_a_state_goes_on_bit_for_bit(name: str, settings: dict[str, Any]) -> Non
     config = MADDPGConfig(**settings)
     env, memory = filled(name, config=config, **options)
     one = MADDPG(config, env.groups, seed=0)
+    playing = one.player(env.num_envs, explore=True)
     seen = env.reset(seed=0)
 
-    def on(*learners: MADDPG) -> None:
+    def on(*pairs: tuple[MADDPG, Any]) -> None:
         """A step, and an update, of learners who should be the same."""
         nonlocal seen
-        actions = [learner.act(seen, explore=True, step=100) for learner in learners]
+        actions = [player.act(seen, 100) for _, player in pairs]
         for action in actions:
             for key, value in action.items():
                 np.testing.assert_array_equal(value, actions[0][key])
         step = env.step(actions[0])
         seen = step.seen
         batch = memory.sample(32)
-        for learner in learners:
-            learner.ended(step.ended)
+        for learner, player in pairs:
+            player.ended(step.ended)
             learner.update(batch)
 
     for _ in range(30):
-        on(one)
+        on((one, playing))
     two = MADDPG(config, env.groups, seed=9)
+    again = two.player(env.num_envs, explore=True)
     two.load(one.state())
+    again.load(playing.state())
     for _ in range(30):
-        on(one, two)
+        on((one, playing), (two, again))
     for key, value in one.state().items():
         assert torch.equal(two.state()[key], value), key
 
@@ -313,16 +317,16 @@ def test_only_what_may_be_done_is_done() -> None:
     env = envs.make("marines_3v3", num_envs=16)
     learner = MADDPG(MADDPGConfig(epsilon=0.2), env.groups, seed=0)
     seen = env.reset(seed=0)
+    players = [learner.player(16, explore=explore) for explore in (True, False)]
     for step in range(80):
-        seen = env.step(learner.act(seen, explore=step % 2 == 0)).seen
+        seen = env.step(players[step % 2].act(seen)).seen
 
 
 def test_evaluation_is_the_mode() -> None:
     env = envs.make("simple_tag", num_envs=8, continuous_actions=True)
     learner = MADDPG(MADDPGConfig(), env.groups, seed=0)
     seen = env.reset(seed=0)
-    one, two = learner.act(seen, explore=False), learner.act(seen, explore=False)
-    noisy = learner.act(seen, explore=True)
+    one, two, noisy = (learner.player(8, explore=explore).act(seen) for explore in (False, False, True))
     for key, value in one.items():
         np.testing.assert_array_equal(value, two[key])
         assert (value != noisy[key]).any()

@@ -192,4 +192,5 @@ def test_one_step_of_rmsprop_on_paper() -> None:
     """Gradient 3, shortened to 2: v = 0.25 * 4 = 1; the step is 0.5 * 2 / (1 + 1)."""
     flat, grad, square = (np.full((1, 1), value, np.float32) for value in (1.0, 3.0, 0.0))
     _core.rmsprop(flat, grad, square, 0.5, 0.75, 1.0, 2.0)
-    assert square.item() == 1 and flat.item() == 0.5
+    assert square.item() == 1
+    assert flat.item() == 0.5

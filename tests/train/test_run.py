@@ -30,8 +30,8 @@ FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "s
 
 
 def parameters(folder: Path) -> dict[str, torch.Tensor]:
-    state, env = checkpoint.load_state(folder)
-    return state | {
+    state, player, env = checkpoint.load_state(folder)
+    return {**state, **{f"player {name}": value for name, value in player.items()}} | {
         f"env {name}": torch.from_numpy(np.ascontiguousarray(v).view(np.int64)) for name, v in (env or {}).items()
     }
 

@@ -35,19 +35,21 @@ def exists(folder: Path) -> bool:
 
 def save_checkpoint(
     folder: Path,
-    state: Mapping[str, Tensor],
+    learner: Mapping[str, Tensor],
+    player: Mapping[str, Tensor],
     env: Mapping[str, Any] | None,
     memory: Memory | None,
     facts: Mapping[str, Any],
 ) -> None:
     """Save networks, environments, memory and counters; once this returns they outlive any crash."""
-    for name, value in state.items():
+    for name, value in learner.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             remedy = "The last checkpoint stays as it is." if exists(folder) else "There is no checkpoint yet."
             raise RunError(name, "be finite to be saved", "NaN or infinity", remedy)
     folder.mkdir(parents=True, exist_ok=True)
     place = 1 - _facts(folder)["place"] if exists(folder) else 0
-    tensors = {f"learner/{name}": value.contiguous() for name, value in state.items()}
+    tensors = {f"learner/{name}": value.contiguous() for name, value in learner.items()}
+    tensors |= {f"player/{name}": value.contiguous() for name, value in player.items()}
     if env is not None:
         tensors |= {f"env/{name}": torch.from_numpy(_signed(value)) for name, value in env.items()}
     data = save(tensors)
@@ -66,8 +68,8 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
     return _facts(folder)
 
 
-def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
-    """Networks, and environments if they could be kept."""
+def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any] | None]:
+    """Networks, players, and environments if they could be kept."""
     facts = load_checkpoint(folder)
     path = folder / f"state-{facts['place']}.safetensors"
     try:
@@ -77,11 +79,15 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
         tensors = load(data)
     except Exception as error:
         raise RunError(str(path), "be as it was written", type(error).__name__, str(error)) from None
-    learner = {n.removeprefix("learner/"): value for n, value in tensors.items() if n.startswith("learner/")}
+    learner, player, kept = (
+        {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+        for start in ("learner/", "player/", "env/")
+    )
     if not facts["env"]:
-        return learner, None
-    env = {n.removeprefix("env/"): value.numpy() for n, value in tensors.items() if n.startswith("env/")}
-    return learner, {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
+        return learner, player, None
+    env = {name: value.numpy() for name, value in kept.items()}
+    env = {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
+    return learner, player, env
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:

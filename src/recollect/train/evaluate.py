@@ -23,6 +23,7 @@ def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> d
     Args:
         longest: Steps after which episodes that go on are taken as they are.
     """
+    player = learner.player(env.num_envs, explore=False)
     seen = env.reset(seed=seed)
     going = np.ones(env.num_envs, bool)
     names = {"return": "reward"} if env.shared_reward else {g.key("return"): g.key("reward") for g in env.groups}
@@ -32,7 +33,8 @@ def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> d
     for _ in range(longest):
         if not going.any():
             break
-        step = env.step(learner.act(seen, explore=False))
+        step = env.step(player.act(seen))
+        player.ended(step.ended)
         rows = step.row.get("lanes", slice(None))
         for name, key in names.items():
             reward = np.zeros(env.num_envs)
@@ -63,10 +65,11 @@ def film(learner: Learner, name: str, options: Mapping[str, Any], seed: int, lon
         options.setdefault("render_mode", "rgb_array")
     env = make(name, num_envs=1, **options)
     try:
+        player = learner.player(1, explore=False)
         seen = env.reset(seed=seed)
         pictures = [env.render(0)]
         for _ in range(longest):
-            step = env.step(learner.act(seen, explore=False))
+            step = env.step(player.act(seen))
             if step.ended[0]:
                 break
             pictures.append(env.render(0))

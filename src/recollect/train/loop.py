@@ -115,6 +115,7 @@ class _Run:
         self._env = envs.make(name, num_envs=config.num_envs, **config.env_options)
         self._judge = envs.make(name, num_envs=config.eval_episodes, **config.env_options)
         self._learner = algorithm.learner(self._env.groups, learner_seed)
+        self._player = self._learner.player(config.num_envs, explore=True)
         self._memory = algorithm.memory(self._env.schema, config.num_envs, memory_seed)
         self._records: Records | None = None
         self._seen: dict[str, Any] = {}
@@ -127,8 +128,9 @@ class _Run:
         """Go on from the checkpoint in the folder."""
         facts = checkpoint.load_checkpoint(self._folder)
         checkpoint.check_settings(self._folder, lasting(self._name, self._algorithm, self._config))
-        state, env = checkpoint.load_state(self._folder)
-        self._learner.load(state)
+        learner, player, env = checkpoint.load_state(self._folder)
+        self._learner.load(learner)
+        self._player.load(player)
         self._memory = checkpoint.load_memory(self._folder)
         self._steps, self._updates, self._figures = facts["steps"], facts["updates"], facts["figures"]
         self._losses, self._evaluated = facts["losses"], facts["evaluated"]
@@ -171,19 +173,19 @@ class _Run:
         return self._steps // every > (self._steps - self._config.num_envs) // every
 
     def _collect(self) -> None:
-        action = self._learner.act(self._seen, explore=True, step=self._steps)
+        action = self._player.act(self._seen, self._steps)
         step = self._env.step(action)
         self._memory.append(**step.row, **self._notes(step.row.get("lanes")))
         if step.ended.any():
-            self._learner.ended(step.ended)
+            self._player.ended(step.ended)
         self._seen = step.seen
         self._steps += self._config.num_envs
         if self._progress is not None:
             self._progress(self._steps, self._config.steps, self._figures)
 
     def _notes(self, lanes: Any) -> dict[str, Any]:
-        """What the learner has to say about the rows of these environments."""
-        notes = self._learner.notes()
+        """What the player has to say about the rows of these environments."""
+        notes = self._player.notes()
         return notes if lanes is None else {key: values[lanes] for key, values in notes.items()}
 
     def _learn(self) -> None:
@@ -223,7 +225,8 @@ class _Run:
             "evaluated": self._evaluated,
             "settings": lasting(self._name, self._algorithm, self._config),
         }
-        checkpoint.save_checkpoint(self._folder, self._learner.state(), kept, self._memory, facts)
+        learner, player = self._learner.state(), self._player.state()
+        checkpoint.save_checkpoint(self._folder, learner, player, kept, self._memory, facts)
 
     def _finish(self) -> None:
         """The last picture: an episode as a film, where the environment can be drawn."""

@@ -48,7 +48,7 @@ def load_run(folder: str | Path) -> Trained:
     env, algorithm, config = read_config(folder / "config.toml")
     facts = checkpoint.load_checkpoint(folder)
     checkpoint.check_settings(folder, lasting(env, algorithm, config))
-    state, _ = checkpoint.load_state(folder)
+    state, _, _ = checkpoint.load_state(folder)
     made = envs.make(env, num_envs=1, **config.env_options)
     learner = algorithm.learner(made.groups, 0)
     made.close()

@@ -25,6 +25,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Learner",
+    "Player",
     "RunConfig",
     "lasting",
     "name_of",
@@ -34,17 +35,34 @@ __all__ = [
 ]
 
 
-class Learner(Protocol):
-    """What learns from batches that a memory draws."""
+class Player(Protocol):
+    """Agents at play in some environments."""
 
-    def act(self, seen: Mapping[str, Any], *, explore: bool, step: int = 0) -> dict[str, Any]:
-        """Actions for what is seen."""
+    def act(self, seen: Mapping[str, Any], step: int = 0) -> dict[str, Any]:
+        """Actions for what is seen.
+
+        Args:
+            step: Steps taken so far, which exploration depends on.
+        """
 
     def notes(self) -> dict[str, Any]:
         """Fields that rows of the last actions hold besides what the environment gives, ``[E, ...]``."""
 
     def ended(self, rows: Any) -> None:
-        """Tell where episodes ended."""
+        """Tell where episodes ended, ``[E]``."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything to go on from."""
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+
+
+class Learner(Protocol):
+    """What learns from batches that a memory draws."""
+
+    def player(self, num_envs: int, *, explore: bool) -> Player:
+        """The agents, ready to play in some environments."""
 
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
         """Learn from a batch; losses by name, and errors of its rows."""

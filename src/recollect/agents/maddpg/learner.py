@@ -1,4 +1,4 @@
-"""The learner: acts, and learns from batches of joint transitions."""
+"""The learner: learns from batches of joint transitions, and makes players."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recollect.agents.maddpg.player import Player
 from recollect.agents.maddpg.team import Team
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
@@ -38,31 +39,9 @@ class MADDPG:
         self._teams = [Team(config, groups, index, self.random) for index in range(len(groups))]
         self.updates = 0
 
-    # ---- acting ----------------------------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def act(self, seen: Mapping[str, Any], *, explore: bool, step: int = 0) -> dict[str, Any]:
-        """Actions for what is seen.
-
-        Args:
-            step: Steps taken so far, which the size of noise depends on.
-        """
-        config = self.config
-        scale = linear(config.noise_start, config.noise_end, config.noise_steps, step)
-        return {
-            team.group.key("action"): team.act(seen, self.random if explore else None, scale) for team in self._teams
-        }
-
-    def notes(self) -> dict[str, Any]:
-        """What a row has to hold besides what the environment gives: which members of ensembles acted last."""
-        if self.config.ensemble == 1:
-            return {}
-        return {team.group.key("member"): team.cast.T.numpy().astype(np.uint8) for team in self._teams}
-
-    def ended(self, rows: Any) -> None:
-        """Tell where episodes ended, ``[E]``."""
-        for team in self._teams:
-            team.restart(torch.from_numpy(rows), self.random)
+    def player(self, num_envs: int, *, explore: bool) -> Player:
+        """The agents, ready to play in some environments."""
+        return Player(self.config, self._teams, num_envs, self.random if explore else None)
 
     # ---- learning --------------------------------------------------------------------------------------------------
 

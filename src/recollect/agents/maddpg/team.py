@@ -14,7 +14,7 @@ from torch import Tensor
 from recollect.agents.maddpg.guesses import Deeds, Guesses, Latest
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
-from recollect.learn import Adam, Gaussian, Nets, Noise, OrnsteinUhlenbeck, Running, Stack, head_of
+from recollect.learn import Adam, Nets, Noise, Running, Stack, head_of
 
 if TYPE_CHECKING:
     from recollect.agents.maddpg.config import MADDPGConfig
@@ -47,7 +47,7 @@ class Team:
     """
 
     def __init__(self, config: MADDPGConfig, groups: Sequence[AgentGroup], index: int, random: torch.Generator) -> None:
-        self.group, self._config, self._index = groups[index], config, index
+        self.group, self._config = groups[index], config
         agents = [len(group) for group in groups]
         seen = [_obs_size(group) for group in groups]
         how: dict[str, Any] = {"temperature": config.temperature, "shares": config.shares}
@@ -83,9 +83,6 @@ class Team:
         step = 0 if self.own else head.width
         self._places = [obs + start + agent * step for agent in range(agents[index])]
         """Where in what a critic judges each agent's own code begins."""
-        self.noise: Noise = Gaussian() if config.noise == "gaussian" else OrnsteinUhlenbeck()
-        self.cast = torch.zeros(agents[index], 0, dtype=torch.int64)
-        """Which member of its ensemble plays each agent in each environment, ``[A, E]``."""
         self._moments = Running((seen[index],)) if config.normalize_obs else None
         self._size = Running(()) if config.normalize_reward else None
         self._latest = Latest(config.batch) if config.infer and "all" not in config.ddpg else None
@@ -104,8 +101,19 @@ class Team:
 
     # ---- acting ----------------------------------------------------------------------------------------------------
 
-    def act(self, seen: Mapping[str, Any], random: torch.Generator | None, scale: float) -> Any:
-        """Actions ``[E, A, ...]``; with a generator they explore."""
+    def act(
+        self,
+        seen: Mapping[str, Any],
+        random: torch.Generator | None,
+        noise: Noise,
+        scale: float,
+        cast: Tensor | None,
+    ) -> Any:
+        """Actions ``[E, A, ...]``; with a generator they explore.
+
+        Args:
+            cast: Which member of its ensemble plays each agent, ``[A, E]``.
+        """
         group, head = self.group, self.head
         raw = _tensor(seen[group.key("obs")]).transpose(0, 1)
         allowed = present = None
@@ -115,7 +123,7 @@ class Team:
             present = torch.from_numpy(seen[group.key("agent_mask")]).T
         if random is not None and self._moments is not None:
             self._moments.update(raw.flatten(0, 1) if present is None else raw[present])
-        outputs = self.actor(self._normal(raw), self._members(raw.shape[1], random))
+        outputs = self.actor(self._normal(raw), cast)
         if random is None:
             code = head.mode(outputs, allowed)
         elif head.draws:
@@ -126,32 +134,13 @@ class Team:
                 code = torch.where(free[..., None], anything, code)
         else:
             code = head.mode(outputs)
-            code = (code + self.noise(code, scale, random)).clamp_(-1, 1)
+            code = (code + noise(code, scale, random)).clamp_(-1, 1)
         if random is not None and self._latest is not None:
             self._latest.add(Deeds(raw, code, allowed, present))
         return np.ascontiguousarray(np.swapaxes(head.act(code), 0, 1))
 
     def _normal(self, obs: Tensor) -> Tensor:
         return obs if self._moments is None else self._moments(obs)
-
-    def _members(self, envs: int, random: torch.Generator | None) -> Tensor | None:
-        """Which member plays each agent, ``[A, E]``: drawn by episode, for evaluations always the same way."""
-        agents, members = len(self.group), self._config.ensemble
-        if members == 1:
-            return None
-        if random is None:
-            return torch.randint(members, (agents, envs), generator=torch.Generator().manual_seed(self._index))
-        if self.cast.shape[1] != envs:
-            self.cast = torch.randint(members, (agents, envs), generator=random)
-        return self.cast
-
-    def restart(self, rows: Tensor, random: torch.Generator) -> None:
-        """New noise, and other members of ensembles, where episodes ended ``[E]``."""
-        self.noise.restart(rows)
-        if self.cast.shape[1] == len(rows):
-            self.cast[:, rows] = torch.randint(
-                self._config.ensemble, (len(self.group), int(rows.sum())), generator=random
-            )
 
     # ---- learning --------------------------------------------------------------------------------------------------
 
@@ -290,8 +279,7 @@ class Team:
     def _keepers(self) -> dict[str, Any]:
         """What has a state of its own, by name."""
         named: dict[str, Any] = {f"adam_{index}": adam for index, adam in enumerate(self._optimisers)}
-        named |= {"noise": self.noise, "moments": self._moments, "size": self._size}
-        named |= {"latest": self._latest, "guesses": self.guesses}
+        named |= {"moments": self._moments, "size": self._size, "latest": self._latest, "guesses": self.guesses}
         return {name: part for name, part in named.items() if part is not None}
 
     def state(self) -> dict[str, Tensor]:
@@ -299,7 +287,7 @@ class Team:
         kept = {name: stack.flat.clone() for name, stack in self.stacks().items()}
         for prefix, part in self._keepers().items():
             kept |= {f"{prefix}/{name}": value for name, value in part.state().items()}
-        return kept | {"cast": self.cast.clone()}
+        return kept
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
@@ -308,7 +296,6 @@ class Team:
         for prefix, part in self._keepers().items():
             start = f"{prefix}/"
             part.load({name.removeprefix(start): value for name, value in state.items() if name.startswith(start)})
-        self.cast = state["cast"].clone()
 
 
 def _obs_size(group: AgentGroup) -> int:
