@@ -51,22 +51,27 @@ class Contest:
     seeds: int = 5
 
 
-SMALL_STEPS = {"batch": 256, "update_every": 25, "capacity": 500_000}
-AS_PUBLISHED = {"shares": True, "actor_lr": 0.01, "critic_lr": 0.01}
+LARGE_BATCHES: dict[str, Any] = {"batch": 1024, "update_every": 100}
+AS_PUBLISHED: dict[str, Any] = {"shares": True, "actor_lr": 0.01, "critic_lr": 0.01, **LARGE_BATCHES}
 CONTINUOUS = {"continuous_actions": True}
 ON_GOAL = ("agent_on_goal", "adversary_on_goal")
 
 CONTESTS = {
-    "spread": Contest("simple_spread", MADDPGConfig(**SMALL_STEPS), ("return",), "-11.0 at 1M", options=CONTINUOUS),
-    "speaker": Contest("simple_speaker_listener", MADDPGConfig(capacity=500_000), ("listener/return",), "-15 at 1M"),
-    "tag": Contest(
-        "simple_tag",
-        MADDPGConfig(ddpg=("agent",), **AS_PUBLISHED),
-        ("adversary/return", "agent/return"),
-        "predators 15",
-        options=CONTINUOUS,
+    "spread": Contest("simple_spread", MADDPGConfig(capacity=500_000), ("return",), "-11.0 at 1M", options=CONTINUOUS),
+    "speaker": Contest(
+        "simple_speaker_listener", MADDPGConfig(capacity=500_000, **LARGE_BATCHES), ("listener/return",), "-15 at 1M"
     ),
 }
+# Predators against prey that learns alone: early, and once the prey has learned to run.
+for name, steps in {"tag": 250_000, "tag_late": 1_000_000}.items():
+    CONTESTS[name] = Contest(
+        "simple_tag",
+        MADDPGConfig(ddpg=("agent",), capacity=500_000),
+        ("adversary/return", "agent/return"),
+        "predators 15" if name == "tag" else "",
+        steps=steps,
+        options=CONTINUOUS,
+    )
 # Who learns by MADDPG and who by DDPG, agents first: the pairings of the paper's table, in OpenAI's own world.
 for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("all",)}.items():
     CONTESTS[f"deception_{name}"] = Contest(

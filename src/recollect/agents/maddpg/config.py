@@ -39,13 +39,13 @@ class MADDPGConfig:
 
     gamma: float = 0.95
     """Discount of a step."""
-    batch: int = 1024
+    batch: int = 256
     """Rows of a batch."""
     capacity: int = 1_000_000
     """Rows that are remembered, about."""
     warmup: int = 10_000
     """Steps before the first update."""
-    update_every: int = 100
+    update_every: int = 25
     """Steps for each update."""
     n_step: int = 1
     """Steps of reward before a critic is asked."""
