@@ -88,7 +88,9 @@ for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("a
 def score(name: str, seed: int) -> dict[str, float]:
     """Train, or go on, and judge."""
     contest, folder = CONTESTS[name], FOLDER / name / f"seed_{seed}"
-    settings = RunConfig(steps=contest.steps, seed=seed, film=False, env_options=contest.options)
+    settings = RunConfig(
+        num_envs=contest.algorithm.lanes, steps=contest.steps, seed=seed, film=False, env_options=contest.options
+    )
     if checkpoint.exists(folder):
         if read_config(folder / "config.toml") != (contest.env, contest.algorithm, settings):
             raise SystemExit(f"{folder} was trained with other settings: remove it")

@@ -24,7 +24,7 @@ from recollect.errors import OptionError
 from recollect.train import ALGORITHMS, Result, RunConfig, checkpoint, resume, run
 from recollect.train.curves import draw_runs
 from recollect.train.loop import new_folder
-from recollect.train.settings import read_config
+from recollect.train.settings import read_config, settled
 
 __all__ = ["train"]
 
@@ -61,7 +61,7 @@ def train(arguments: Sequence[str]) -> int:
     if "--config" in left:
         env, algorithm, settings = read_config(Path(_taken(left, "--config")))
     else:
-        algorithm = ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)]()
+        algorithm = _preset(ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)], left)
         env, settings = "", RunConfig()
         if left and not left[0].startswith("-"):
             env = left.pop(0)
@@ -69,7 +69,7 @@ def train(arguments: Sequence[str]) -> int:
             raise OptionError("environment", "follow the algorithm", "nothing", "`recollect envs` lists them.")
     chosen = _flags(algorithm, settings, left)
     options = {**settings.env_options, **dict(map(_option, chosen.option))}
-    settings = dataclasses.replace(chosen.run, env_options=options)
+    settings = settled(chosen.algorithm, dataclasses.replace(chosen.run, env_options=options))
     if not chosen.seeds:
         return _one(chosen, env, settings, chosen.folder)
     if len(set(chosen.seeds)) < len(chosen.seeds):
@@ -130,8 +130,7 @@ def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Fl
     ]
     made: Any = dataclasses.make_dataclass("flags", fields, frozen=True)
     made.__doc__ = _documented(type(settings), kind)
-    name = next(name for name, known in ALGORITHMS.items() if known is kind)
-    found = tyro.cli(made, args=list(arguments), prog=f"recollect train {name} ENVIRONMENT")
+    found = tyro.cli(made, args=list(arguments), prog=f"recollect train {algorithm.name} ENVIRONMENT")
     own = {f.name for f in dataclasses.fields(algorithm)}
     values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
     return _Flags(
@@ -176,6 +175,16 @@ def _texts(kind: type[Any]) -> dict[str, str]:
     return found
 
 
+def _preset(algorithm: Any, arguments: list[str]) -> Any:
+    """Settings as some published code has them, if that is asked for."""
+    if "--preset" not in arguments:
+        return algorithm
+    presets = getattr(algorithm, "presets", {})
+    if not presets:
+        raise OptionError("--preset", "be for an algorithm that has presets", algorithm.name)
+    return dataclasses.replace(algorithm, **presets[_nearest("preset", _taken(arguments, "--preset"), presets)])
+
+
 def _resume(arguments: list[str]) -> int:
     folder = _taken(arguments, "--resume")
     steps = None
@@ -203,7 +212,7 @@ def _taken(arguments: list[str], flag: str) -> str:
 def _apart(text: str) -> list[str]:
     """``--config=FILE`` as two."""
     flag, equals, value = text.partition("=")
-    return [flag, value] if equals and flag in ("--config", "--resume") else [text]
+    return [flag, value] if equals and flag in ("--config", "--resume", "--preset") else [text]
 
 
 def _nearest(what: str, name: str, known: Mapping[str, Any]) -> str:

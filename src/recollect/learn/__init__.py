@@ -3,9 +3,13 @@
 from recollect.learn.adam import Adam
 from recollect.learn.follow import copy_module, follow_module
 from recollect.learn.heads import BoxHead, ChoiceHead, Head, ShareHead, head_of
+from recollect.learn.mixer import Mixer
 from recollect.learn.nets import Nets
 from recollect.learn.noise import Gaussian, Noise, OrnsteinUhlenbeck, linear
 from recollect.learn.normal import Running
+from recollect.learn.parameters import Parameters, shorten
+from recollect.learn.recurrent import Recurrent
+from recollect.learn.rmsprop import RMSProp
 from recollect.learn.stack import ACTIVATIONS, Stack
 
 __all__ = [
@@ -15,9 +19,13 @@ __all__ = [
     "ChoiceHead",
     "Gaussian",
     "Head",
+    "Mixer",
     "Nets",
     "Noise",
     "OrnsteinUhlenbeck",
+    "Parameters",
+    "RMSProp",
+    "Recurrent",
     "Running",
     "ShareHead",
     "Stack",
@@ -25,4 +33,5 @@ __all__ = [
     "follow_module",
     "head_of",
     "linear",
+    "shorten",
 ]

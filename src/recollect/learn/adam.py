@@ -11,17 +11,17 @@ from torch import Tensor
 
 from recollect import _core
 from recollect.errors import OptionError
-from recollect.learn.stack import Stack
+from recollect.learn.parameters import Parameters
 
 __all__ = ["Adam"]
 
 
 @final
 class Adam:
-    """Moves a stack down its gradient.
+    """Moves networks down their gradient.
 
-    >>> stack = Stack(1, (2, 1))
-    >>> optimiser = Adam(stack, rate=0.01)
+    >>> from recollect.learn import Stack
+    >>> optimiser = Adam(Stack(1, (2, 1)), rate=0.01)
 
     Args:
         clip: Longest gradient of one network; 0: any.
@@ -29,17 +29,17 @@ class Adam:
 
     def __init__(
         self,
-        stack: Stack,
+        nets: Parameters,
         rate: float,
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         clip: float = 0.0,
     ) -> None:
-        self._stack, self._rate, self._betas, self._eps, self._clip = stack, rate, betas, eps, clip
-        self._mean = torch.zeros_like(stack.flat)
-        self._square = torch.zeros_like(stack.flat)
-        self._arrays = [part.numpy() for part in (stack.flat, stack.grad, self._mean, self._square)]
+        self._rate, self._betas, self._eps, self._clip = rate, betas, eps, clip
+        self._mean = torch.zeros_like(nets.flat)
+        self._square = torch.zeros_like(nets.flat)
+        self._arrays = [part.numpy() for part in (nets.flat, nets.grad, self._mean, self._square)]
         self._steps = 0
 
     def step(self, part: float = 1.0) -> None:

@@ -25,7 +25,7 @@ from recollect.train.files import put
 __all__ = ["check_settings", "exists", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
 
 _FILE = "checkpoint.json"
-_VERSION = 1
+_VERSION = 2
 
 
 def exists(folder: Path) -> bool:

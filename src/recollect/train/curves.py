@@ -11,7 +11,7 @@ import numpy as np
 
 from recollect.errors import RunError
 from recollect.train.records import read_metrics
-from recollect.train.settings import name_of, read_config
+from recollect.train.settings import read_config
 
 __all__ = ["bands", "draw_runs", "interquartile_mean"]
 
@@ -65,7 +65,7 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
         for name in names:
             steps = sorted(set.intersection(*({line["step"] for line in run} for run in lines)))
             values = np.array([[line[name] for line in run if line["step"] in steps] for run in lines])
-            label = " ".join(filter(None, (name_of(algorithm), env, name.rpartition("/")[0])))
+            label = " ".join(filter(None, (algorithm.name, env, name.rpartition("/")[0])))
             if len(runs) > 1:
                 middle, low, high = bands(values)
                 (drawn,) = axes.plot(steps, middle, label=f"{label} ({len(runs)} seeds)")

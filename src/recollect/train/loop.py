@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 
 from recollect import envs
@@ -23,7 +24,7 @@ from recollect.errors import OptionError, RunError
 from recollect.train import checkpoint
 from recollect.train.evaluate import evaluate, film
 from recollect.train.records import Records, draw_curve
-from recollect.train.settings import Algorithm, RunConfig, lasting, name_of, read_config, write_config
+from recollect.train.settings import Algorithm, RunConfig, lasting, read_config, settled, write_config
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
@@ -62,7 +63,7 @@ def run(
     >>> from recollect.agents.maddpg import MADDPGConfig
     >>> run(MADDPGConfig(), env="simple_spread", steps=1_000_000, seed=1)  # doctest: +SKIP
     """
-    chosen = replace(config or RunConfig(), **settings)
+    chosen = settled(algorithm, replace(config or RunConfig(), **settings))
     folder = new_folder(algorithm, env, str(chosen.seed)) if folder is None else Path(folder)
     begun, saved = (folder / "config.toml").exists(), checkpoint.exists(folder)
     if begun or saved:
@@ -77,7 +78,7 @@ def run(
 def new_folder(algorithm: Algorithm, env: str, what: str) -> Path:
     """A folder under ``runs`` that nothing is kept in yet."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in env)
-    return Path("runs") / f"{name_of(algorithm)}-{safe}-{what}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return Path("runs") / f"{algorithm.name}-{safe}-{what}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def resume(folder: str | Path, *, progress: Progress | None = None, steps: int | None = None) -> Result:
@@ -114,12 +115,12 @@ class _Run:
         self._env_seed = env_seed
         self._env = envs.make(name, num_envs=config.num_envs, **config.env_options)
         self._judge = envs.make(name, num_envs=config.eval_episodes, **config.env_options)
-        self._learner = algorithm.learner(self._env.groups, learner_seed)
+        self._learner = algorithm.learner(self._env, learner_seed)
         self._player = self._learner.player(config.num_envs, explore=True)
-        self._memory = algorithm.memory(self._env.schema, config.num_envs, memory_seed)
+        self._memory = algorithm.memory(self._env, memory_seed)
         self._records: Records | None = None
         self._seen: dict[str, Any] = {}
-        self._steps = self._updates = 0
+        self._steps = self._updates = self._episodes = 0
         self._figures: dict[str, float] = {}
         self._losses: Mapping[str, float] = {}
         self._evaluated = 0
@@ -132,13 +133,15 @@ class _Run:
         self._learner.load(learner)
         self._player.load(player)
         self._memory = checkpoint.load_memory(self._folder)
-        self._steps, self._updates, self._figures = facts["steps"], facts["updates"], facts["figures"]
+        self._steps, self._updates, self._episodes = facts["steps"], facts["updates"], facts["episodes"]
+        self._figures = facts["figures"]
         self._losses, self._evaluated = facts["losses"], facts["evaluated"]
         if env is not None:
             self._seen = self._env.restore(env)  # type: ignore[attr-defined]
         else:
             self._seen = self._env.reset(seed=(self._env_seed + self._steps) % 2**63)
             self._memory.cut()
+            self._player.ended(np.ones(self._config.num_envs, bool))
         self._records = Records(self._folder, after=self._steps)
 
     def go(self) -> Result:
@@ -177,7 +180,10 @@ class _Run:
         step = self._env.step(action)
         self._memory.append(**step.row, **self._notes(step.row.get("lanes")))
         if step.ended.any():
+            fresh = int(step.ended.sum())
+            self._episodes += fresh
             self._player.ended(step.ended)
+            self._algorithm.tidy(self._memory, self._episodes, fresh)
         self._seen = step.seen
         self._steps += self._config.num_envs
         if self._progress is not None:
@@ -190,8 +196,8 @@ class _Run:
 
     def _learn(self) -> None:
         algorithm = self._algorithm
-        wanted = (self._steps - max(algorithm.warmup, 1)) // algorithm.update_every + 1
-        if self._steps < algorithm.warmup or self._memory.ready < 1:
+        wanted = algorithm.due(self._steps, self._episodes)
+        if self._memory.ready < 1:
             return
         while self._updates < wanted:
             batch = self._memory.sample(algorithm.batch)
@@ -213,13 +219,14 @@ class _Run:
             self._progress(self._steps, self._config.steps, self._figures)
         assert self._records is not None
         self._records.write(self._steps, {**self._figures, "updates": self._updates})
-        draw_curve(self._folder, f"{name_of(self._algorithm)} on {self._name}")
+        draw_curve(self._folder, f"{self._algorithm.name} on {self._name}")
 
     def _save(self) -> None:
         kept = self._env.snapshot() if hasattr(self._env, "snapshot") else None
         facts = {
             "steps": self._steps,
             "updates": self._updates,
+            "episodes": self._episodes,
             "figures": self._figures,
             "losses": dict(self._losses),
             "evaluated": self._evaluated,

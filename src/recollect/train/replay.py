@@ -50,7 +50,7 @@ def load_run(folder: str | Path) -> Trained:
     checkpoint.check_settings(folder, lasting(env, algorithm, config))
     state, _, _ = checkpoint.load_state(folder)
     made = envs.make(env, num_envs=1, **config.env_options)
-    learner = algorithm.learner(made.groups, 0)
+    learner = algorithm.learner(made, 0)
     made.close()
     learner.load(state)
     return Trained(folder, env, algorithm, config, learner, facts["steps"])

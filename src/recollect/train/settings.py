@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, final
@@ -15,10 +15,10 @@ import numpy as np
 from torch import Tensor
 
 from recollect.agents.maddpg import MADDPGConfig
-from recollect.envs.interface import AgentGroup
+from recollect.agents.qmix import QMIXConfig
+from recollect.envs import Env
 from recollect.errors import OptionError
 from recollect.memory import Memory
-from recollect.schema import Schema
 from recollect.train.files import put
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "Player",
     "RunConfig",
     "lasting",
-    "name_of",
     "read_config",
+    "settled",
     "with_changes",
     "write_config",
 ]
@@ -78,19 +78,41 @@ class Algorithm(Protocol):
     """An algorithm's settings: a frozen dataclass that makes its parts."""
 
     batch: int
-    warmup: int
-    update_every: int
     prioritized: float
 
-    def memory(self, schema: Schema, lanes: int, seed: int) -> Memory:
+    @property
+    def name(self) -> str:
+        """What it is called by."""
+
+    @property
+    def lanes(self) -> int:
+        """Environments in lockstep that suit it."""
+
+    def due(self, steps: int, episodes: int, /) -> int:
+        """Updates that there should have been after so much play."""
+
+    def memory(self, env: Env, seed: int) -> Memory:
         """The memory it learns from."""
 
-    def learner(self, groups: Sequence[AgentGroup], seed: int) -> Learner:
-        """What learns."""
+    def tidy(self, memory: Memory, episodes: int, fresh: int) -> None:
+        """Forget what is not wanted any more, after some episodes ended.
+
+        Args:
+            episodes: How many have ended in all.
+            fresh: How many of these just now.
+        """
+
+    def learner(self, env: Env, seed: int) -> Learner:
+        """What learns to play in such environments."""
 
 
-ALGORITHMS: dict[str, type[Any]] = {"maddpg": MADDPGConfig}
-"""Settings of every algorithm, by its name."""
+ALGORITHMS: dict[str, Any] = {
+    "maddpg": MADDPGConfig(),
+    "qmix": QMIXConfig(),
+    "vdn": QMIXConfig(mixer="sum"),
+    "iql": QMIXConfig(mixer="none"),
+}
+"""Settings of every algorithm as they are by default, by its name."""
 
 
 @final
@@ -100,8 +122,8 @@ class RunConfig:
 
     steps: int = 1_000_000
     """Steps of all environments together."""
-    num_envs: int = 64
-    """Environments in lockstep."""
+    num_envs: int = 0
+    """Environments in lockstep; 0: as many as suit the algorithm."""
     seed: int = 1
     """What everything random depends on."""
     eval_every: int = 50_000
@@ -118,28 +140,25 @@ class RunConfig:
     """Options of the environment."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "num_envs", "eval_every", "eval_episodes", "threads"):
+        for name in ("steps", "eval_every", "eval_episodes", "threads"):
             if getattr(self, name) < 1:
                 raise OptionError(name, "be at least 1", getattr(self, name))
-        for name in ("seed", "save_every"):
+        for name in ("seed", "save_every", "num_envs"):
             if getattr(self, name) < 0:
                 raise OptionError(name, "be at least 0", getattr(self, name))
+
+
+def settled(algorithm: Algorithm, run: RunConfig) -> RunConfig:
+    """Settings in which nothing is left to the algorithm."""
+    return dataclasses.replace(run, num_envs=run.num_envs or algorithm.lanes)
 
 
 def lasting(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
     """Settings that a run cannot change once it has begun."""
     own = {f.name: getattr(algorithm, f.name) for f in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
     whole = {"env": env, "env_options": run.env_options, "num_envs": run.num_envs, "seed": run.seed}
-    text = json.dumps({**whole, "algorithm": name_of(algorithm), **own}, default=lambda value: value.item())
+    text = json.dumps({**whole, "algorithm": algorithm.name, **own}, default=lambda value: value.item())
     return dict(json.loads(text))
-
-
-def name_of(algorithm: Algorithm) -> str:
-    """The name of an algorithm by its settings."""
-    for name, settings in ALGORITHMS.items():
-        if isinstance(algorithm, settings):
-            return name
-    raise OptionError("algorithm", f"be settings of {', '.join(ALGORITHMS)}", type(algorithm).__name__)
 
 
 def with_changes(settings: Any, changes: Mapping[str, Any], table: str) -> Any:
@@ -174,7 +193,7 @@ def _fitting(name: str, value: Any, default: Any) -> Any:
 
 def write_config(path: Path, env: str, algorithm: Algorithm, run: RunConfig) -> None:
     """All settings as TOML."""
-    name = name_of(algorithm)
+    name = algorithm.name
     lines = [f"env = {json.dumps(env)}", f"algorithm = {json.dumps(name)}"]
     for table, settings in (("run", run), (name, algorithm)):
         lines += ["", f"[{table}]"]
@@ -223,4 +242,4 @@ def read_config(path: Path) -> tuple[str, Algorithm, RunConfig]:
         if not isinstance(data.get(table, {}), dict):
             raise OptionError(f"[{table}]", "be a table", repr(data[table]))
     run = with_changes(RunConfig(), data.get("run", {}), "run")
-    return data["env"], with_changes(ALGORITHMS[name](), data.get(name, {}), name), run
+    return data["env"], with_changes(ALGORITHMS[name], data.get(name, {}), name), run

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
 from recollect.agents.maddpg.learner import MADDPG
-from recollect.envs.interface import AgentGroup
+from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn import ACTIVATIONS
 from recollect.memory import Memory, NStep, Prioritized, Uniform
-from recollect.schema import Field, Schema
+from recollect.schema import Field
 
 __all__ = ["MADDPGConfig"]
 
@@ -125,8 +124,23 @@ class MADDPGConfig:
         if not self.hidden or any(units < 1 for units in self.hidden):
             raise OptionError("hidden", "be units of at least one layer", self.hidden)
 
-    def memory(self, schema: Schema, lanes: int, seed: int) -> Memory:
+    @property
+    def name(self) -> str:
+        """What it is called by."""
+        return "maddpg"
+
+    @property
+    def lanes(self) -> int:
+        """Environments in lockstep that suit it."""
+        return 64
+
+    def due(self, steps: int, _episodes: int, /) -> int:
+        """Updates that there should have been by now."""
+        return 0 if steps < self.warmup else (steps - max(self.warmup, 1)) // self.update_every + 1
+
+    def memory(self, env: Env, seed: int) -> Memory:
         """The memory this learns from."""
+        schema, lanes = env.schema, env.num_envs
         if self.ensemble > 1:
             for group, agents in schema.agents.items():
                 key = f"{group}/member" if group else "member"
@@ -136,6 +150,9 @@ class MADDPGConfig:
         window = NStep(self.n_step, gamma=self.gamma)
         return Memory(schema, capacity=rows * lanes, lanes=lanes, sampler=sampler, window=window, seed=seed)
 
-    def learner(self, groups: Sequence[AgentGroup], seed: int) -> MADDPG:
+    def tidy(self, memory: Memory, episodes: int, fresh: int) -> None:
+        """The memory forgets its oldest rows by itself."""
+
+    def learner(self, env: Env, seed: int) -> MADDPG:
         """The learner of these settings."""
-        return MADDPG(self, groups, seed)
+        return MADDPG(self, env.groups, seed)

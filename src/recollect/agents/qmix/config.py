@@ -1,0 +1,177 @@
+"""Settings of QMIX, VDN and IQL."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from recollect.agents.qmix.learner import QMIX
+from recollect.envs.interface import Env
+from recollect.errors import OptionError
+from recollect.memory import Episodes, Memory, Prioritized, Uniform
+
+__all__ = ["PRESETS", "QMIXConfig"]
+
+_NAMES = {"mono": "qmix", "sum": "vdn", "none": "iql"}
+_CHOICES = {"mixer": tuple(_NAMES), "optimiser": ("adam", "rmsprop"), "reward": ("sum", "mean", "own")}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "td_lambda", "prioritized", "epsilon_start", "epsilon_end", "tau"), (0, 1)),
+    **dict.fromkeys(
+        ("batch", "episodes", "update_every", "target_every", "n_step", "hidden", "mixing_units"), (1, math.inf)
+    ),
+    **dict.fromkeys(("warmup", "epsilon_steps", "lr", "eps", "clip", "hyper_units"), (0, math.inf)),
+}
+_LONG = 1000  # steps that an episode is taken to have if nobody knows
+
+
+@final
+@dataclass(frozen=True)
+class QMIXConfig:
+    """Settings of QMIX, VDN and IQL."""
+
+    mixer: Literal["mono", "sum", "none"] = "mono"
+    """How values become one: mono: QMIX; sum: VDN; none: IQL."""
+    gamma: float = 0.99
+    """Discount of a step."""
+    batch: int = 32
+    """Episodes of a batch."""
+    episodes: int = 5000
+    """Episodes that are remembered, about."""
+    warmup: int = 32
+    """Episodes before the first update."""
+    update_every: int = 1
+    """Episodes for each update."""
+    target_every: int = 200
+    """Episodes after which targets become the networks."""
+    tau: float = 0.0
+    """How far targets move at every update instead; 0: not at all."""
+    double: bool = True
+    """Whether the networks choose the next action and targets value it."""
+    td_lambda: float = 0.0
+    """Weight of longer returns in targets; 0: one step."""
+    n_step: int = 1
+    """Steps of reward before targets are asked."""
+    prioritized: float = 0.0
+    """How much more often surprising episodes are drawn; 0: all alike."""
+    optimiser: Literal["adam", "rmsprop"] = "adam"
+    """What takes the steps."""
+    lr: float = 5e-4
+    """Step size."""
+    eps: float = 0.0
+    """What the optimiser adds to its divisor; 0: 1e-8 for adam, 1e-5 for rmsprop."""
+    clip: float = 10.0
+    """Longest gradient of everything together; 0: any."""
+    recurrent: bool = True
+    """Whether agents remember (GRU) or only see."""
+    hidden: int = 64
+    """Units of the agents' networks."""
+    share: bool = True
+    """Whether agents of a group share one network."""
+    agent_id: bool = True
+    """Whether agents who share one know who they are."""
+    last_action: bool = True
+    """Whether agents know what they did last."""
+    mixing_units: int = 32
+    """Units of the mixer."""
+    hyper_units: int = 64
+    """Hidden units of the networks that give the mixer's weights; 0: no hidden layer."""
+    epsilon_start: float = 1.0
+    """Chance of any action at first."""
+    epsilon_end: float = 0.05
+    """Chance of any action later."""
+    epsilon_steps: int = 50_000
+    """Steps over which it shrinks."""
+    reward: Literal["sum", "mean", "own"] = "sum"
+    """What is learned from where every agent has a reward of its own."""
+    standardize_reward: bool = False
+    """Whether rewards are learned less their running mean, over their deviation."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise OptionError(name, f"be one of {', '.join(allowed)}", repr(getattr(self, name)))
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if not (least <= value <= most and math.isfinite(value)):
+                rule = f"be from {least:g} to {most:g}" if math.isfinite(most) else f"be finite and at least {least:g}"
+                raise OptionError(name, rule, value)
+        if self.lr == 0:
+            raise OptionError("lr", "be above 0", self.lr)
+        if self.n_step > 1 and self.td_lambda > 0:
+            raise OptionError("n_step", "be 1 with td_lambda", self.n_step, "Both say how far targets look ahead.")
+
+    @property
+    def name(self) -> str:
+        """What it is called by: qmix, vdn or iql."""
+        return _NAMES[self.mixer]
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """What published code uses, by its name."""
+        return PRESETS
+
+    @property
+    def lanes(self) -> int:
+        """Environments in lockstep that suit it: updates follow episodes, and should not come in bursts."""
+        return 16
+
+    def due(self, _steps: int, episodes: int, /) -> int:
+        """Updates that there should have been by now."""
+        first = max(self.warmup, 1)
+        return 0 if episodes < first else (episodes - first) // self.update_every + 1
+
+    def memory(self, env: Env, seed: int) -> Memory:
+        """The memory this learns from: rows for the longest episodes, of which only those that happen take room."""
+        each = -(-self.episodes // env.num_envs) + 2
+        rows = each * ((env.limit or _LONG) + 1)
+        sampler = Prioritized(alpha=self.prioritized) if self.prioritized else Uniform()
+        window = Episodes(packed=True)
+        return Memory(
+            env.schema, capacity=rows * env.num_envs, lanes=env.num_envs, sampler=sampler, window=window, seed=seed
+        )
+
+    def tidy(self, memory: Memory, episodes: int, fresh: int) -> None:
+        """Forget the oldest episodes, now and then, where there are more than are remembered.
+
+        Args:
+            episodes: How many there have been.
+            fresh: How many of these are new.
+        """
+        every = max(self.episodes // 50, 1)
+        if episodes // every == (episodes - fresh) // every:
+            return
+        found = memory.episodes
+        extra = len(found.start) - self.episodes
+        if extra <= 0:
+            return
+        oldest = np.argsort(found.id, kind="stable")[:extra]
+        ends = np.zeros(memory.lanes, np.int64)
+        np.maximum.at(ends, found.lane[oldest], found.start[oldest] + found.length[oldest] + 1)
+        for lane in np.flatnonzero(ends):
+            memory.forget(int(lane), int(ends[lane]))
+
+    def learner(self, env: Env, seed: int) -> QMIX:
+        """The learner of these settings."""
+        return QMIX(self, env, seed)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "pymarl": {"optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
+    "epymarl": {
+        "recurrent": False,
+        "last_action": False,
+        "standardize_reward": True,
+    },
+    "pymarl2": {
+        "lr": 1e-3,
+        "batch": 128,
+        "warmup": 128,
+        "update_every": 8,
+        "td_lambda": 0.6,
+        "epsilon_steps": 100_000,
+    },
+}
+"""What published code uses where it differs from the defaults: PyMARL, EPyMARL, PyMARL2."""

@@ -1,0 +1,235 @@
+"""The learner: Q-learning of agents whose values are mixed, from batches of whole episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.agents.qmix.layout import Layout, laid_out
+from recollect.agents.qmix.player import Player, best
+from recollect.agents.qmix.team import Part, Team
+from recollect.envs.interface import Env
+from recollect.errors import OptionError
+from recollect.learn import Adam, Mixer, Parameters, RMSProp, Running, shorten
+from recollect.memory.targets import n_step_returns, td_lambda
+
+if TYPE_CHECKING:
+    from recollect.agents.qmix.config import QMIXConfig
+
+__all__ = ["QMIX"]
+
+Array = np.ndarray[Any, Any]
+
+
+@final
+class QMIX:
+    """Agents' networks and what mixes their values.
+
+    Args:
+        env: What they will play: its agents, its state if it has one.
+    """
+
+    def __init__(self, config: QMIXConfig, env: Env, seed: int) -> None:
+        self.config = config
+        self.random = torch.Generator().manual_seed(seed)
+        self._shared_reward, self._state = env.shared_reward, env.state_space is not None
+        if config.mixer != "none" and config.reward == "own" and not env.shared_reward:
+            raise OptionError("reward", "be sum or mean where values are mixed", "'own'", "Use --mixer none for IQL.")
+        self._teams = [Team(config, group, self.random) for group in env.groups]
+        self.mixer = self.target_mixer = None
+        if config.mixer == "mono":
+            agents = sum(team.agents for team in self._teams)
+            state = sum(team.agents * team.sees for team in self._teams)
+            if env.state_space is not None:
+                state = int(np.prod(env.state_space.shape or (1,), dtype=int))
+            sizes = {"units": config.mixing_units, "hyper": config.hyper_units}
+            self.mixer, self.target_mixer = (Mixer(agents, state, **sizes, generator=self.random) for _ in range(2))
+        self._follow(1.0)
+        make: Any = Adam if config.optimiser == "adam" else RMSProp
+        eps = {"eps": config.eps} if config.eps else {}
+        self._optimisers = {name: make(nets, config.lr, **eps) for name, (nets, _) in self._pairs().items()}
+        self._rewards = Running(()) if config.standardize_reward else None
+        self.updates = 0
+
+    def _pairs(self) -> dict[str, tuple[Parameters, Parameters]]:
+        """Networks that learn and their targets, by name."""
+        named: dict[str, tuple[Parameters, Parameters]] = {
+            f"agents_{index}": (team.nets, team.target) for index, team in enumerate(self._teams)
+        }
+        if self.mixer is not None and self.target_mixer is not None:
+            for name, stack in self.mixer.stacks.items():
+                named[f"mixer_{name}"] = (stack, self.target_mixer.stacks[name])
+        return named
+
+    def _follow(self, part: float) -> None:
+        for nets, target in self._pairs().values():
+            target.flat.lerp_(nets.flat, part)
+
+    def player(self, num_envs: int, *, explore: bool) -> Player:
+        """The agents, ready to play in some environments."""
+        return Player(self.config, self._teams, num_envs, self.random if explore else None)
+
+    # ---- learning --------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, float], Array]:
+        """One step of all networks from packed episodes; returns losses, and each episode's mean error ``[B]``."""
+        config, teams = self.config, self._teams
+        layout = laid_out(np.asarray(batch["lengths"]))
+        fields = [batch[team.group.name] if team.group.name else batch for team in teams]
+        parts = [team.read(field, layout) for team, field in zip(teams, fields, strict=True)]
+        first, nexts = torch.from_numpy(layout.first), torch.from_numpy(layout.nexts)
+
+        chosen, ahead, values, traces = [], [], [], []
+        for team, part in zip(teams, parts, strict=True):
+            found, trace = team.trace(part)
+            chosen.append(found[first].gather(2, part.action[..., None])[..., 0])
+            ahead.append(self._ahead(team, part, found, nexts))
+            if part.present is not None:
+                chosen[-1] *= part.present[first]
+            values.append(found)
+            traces.append(trace)
+        taken, following = torch.cat(chosen, dim=1), torch.cat(ahead, dim=1)
+
+        mixing = None
+        if self.mixer is not None and self.target_mixer is not None:
+            state = self._states(batch, fields, layout)
+            taken, mixing = self.mixer.trace(taken, state[first])
+            following = self.target_mixer(following, state[nexts])
+        elif config.mixer == "sum":
+            taken, following = taken.sum(dim=1), following.sum(dim=1)
+        wanted = self._targets(self._reward(batch, fields, layout), following, batch, layout)
+
+        away = taken - wanted
+        weight = torch.from_numpy(np.asarray(batch["weights"], np.float32)[layout.episode])
+        if config.mixer == "none":
+            counted = self._counted(parts, first)
+            weight, count = weight[:, None] * counted, float(counted.sum())
+        else:
+            count = float(len(away))
+        grad = away * weight * (2 / max(count, 1.0))
+        loss = float((grad * away).sum()) / 2
+        if mixing is not None:
+            assert self.mixer is not None
+            down = self.mixer.backward(mixing, grad)
+        else:
+            down = grad if grad.dim() == 2 else grad[:, None].expand(-1, sum(team.agents for team in teams))
+        shares = torch.split(down, [team.agents for team in teams], dim=1)
+        for team, part, found, trace, own in zip(teams, parts, values, traces, shares, strict=True):
+            if part.present is not None:
+                own = own * part.present[first]
+            whole = torch.zeros(found.shape)
+            whole[first] = torch.zeros(*own.shape, team.choices).scatter_(2, part.action[..., None], own[..., None])
+            team.backward(part, trace, whole)
+        length = shorten([nets for nets, _ in self._pairs().values()], config.clip)
+        for optimiser in self._optimisers.values():
+            optimiser.step()
+        self._move_targets()
+        error = away.abs() if away.dim() == 1 else away.abs().mean(dim=1)
+        errors = np.bincount(layout.episode, error.numpy(), len(batch["lengths"])) / np.asarray(batch["lengths"])
+        return {"loss": loss, "grad_norm": length, "q": float(taken.mean())}, errors
+
+    def _ahead(self, team: Team, part: Part, found: Tensor, nexts: Tensor) -> Tensor:
+        """What comes next is worth, by agent ``[S, A]``: of the best action there, as the targets value it."""
+        target = team.target_values(part)[nexts]
+        allowed = None if part.allowed is None else part.allowed[nexts]
+        choice = best(found[nexts] if self.config.double else target, allowed)
+        value = target.gather(2, choice[..., None])[..., 0]
+        return value if part.present is None else value * part.present[nexts]
+
+    def _targets(self, reward: Tensor, following: Tensor, batch: Mapping[str, Any], layout: Layout) -> Tensor:
+        """What values should be, ``[S]`` or ``[S, A]``."""
+        config = self.config
+        if following.dim() == 2 and reward.dim() == 1:
+            reward = reward[:, None].expand_as(following)
+        terminated = batch["terminated"][layout.steps]
+        if config.td_lambda == 0 and config.n_step == 1:
+            left = torch.from_numpy(~terminated).to(torch.float32) * config.gamma
+            return reward + following * (left if following.dim() == 1 else left[:, None])
+        grid = (len(layout.counts) - 1, int(layout.counts[0]))
+        at = (layout.time, layout.column)
+
+        def spread(values: Array) -> Array:
+            whole = np.zeros((*grid, *values.shape[1:]), values.dtype)
+            whole[at] = values
+            return whole
+
+        along: dict[str, Any] = {
+            "terminated": spread(terminated),
+            "truncated": spread(batch["truncated"][layout.steps]),
+            "mask": spread(np.ones(len(layout.time), bool)),
+            "gamma": config.gamma,
+        }
+        given = spread(reward.numpy()), spread(following.numpy())
+        if config.n_step > 1:
+            found = n_step_returns(*given, n=config.n_step, **along)
+        else:
+            found = td_lambda(*given, lam=config.td_lambda, **along)
+        return torch.from_numpy(found[at])
+
+    def _reward(self, batch: Mapping[str, Any], fields: list[Any], layout: Layout) -> Tensor:
+        """The reward of all ``[S]``, or each agent's own ``[S, A]``."""
+        if self._shared_reward:
+            reward = torch.from_numpy(batch["reward"][layout.steps])
+        else:
+            every = torch.from_numpy(np.concatenate([field["reward"][layout.steps] for field in fields], axis=1))
+            how = self.config.reward
+            reward = every if how == "own" else every.sum(dim=1) if how == "sum" else every.mean(dim=1)
+        if self._rewards is not None:
+            self._rewards.update(reward.flatten())
+            reward = self._rewards(reward)
+        return reward
+
+    def _states(self, batch: Mapping[str, Any], fields: list[Any], layout: Layout) -> Tensor:
+        """The state, or all that agents see, ``[R, n]``."""
+        if self._state:
+            state = batch["state"]
+            return torch.from_numpy(state.reshape(len(state), -1)[layout.seen]).to(torch.float32)
+        every = [field["obs"].reshape(len(field["obs"]), -1)[layout.seen] for field in fields]
+        return torch.from_numpy(np.concatenate(every, axis=1)).to(torch.float32)
+
+    def _counted(self, parts: list[Part], first: Tensor) -> Tensor:
+        """Whose errors count, ``[S, A]``: of those who are there."""
+        return torch.cat(
+            [torch.ones(part.action.shape) if part.present is None else part.present[first].float() for part in parts],
+            dim=1,
+        )
+
+    def _move_targets(self) -> None:
+        """Targets a little towards the networks, or from time to time all the way."""
+        self.updates += 1
+        config = self.config
+        if config.tau:
+            self._follow(config.tau)
+            return
+        episodes, before = self.updates * config.update_every, (self.updates - 1) * config.update_every
+        if episodes // config.target_every > before // config.target_every:
+            self._follow(1.0)
+
+    # ---- keeping ---------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that acting and learning depend on, as tensors by name."""
+        kept = {"random": self.random.get_state(), "updates": torch.tensor(self.updates)}
+        for name, (nets, target) in self._pairs().items():
+            kept |= {f"{name}/flat": nets.flat.clone(), f"{name}/target": target.flat.clone()}
+            kept |= {f"{name}/optimiser/{part}": value for part, value in self._optimisers[name].state().items()}
+        if self._rewards is not None:
+            kept |= {f"rewards/{name}": value for name, value in self._rewards.state().items()}
+        return kept
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.random.set_state(state["random"])
+        self.updates = int(state["updates"])
+        for name, (nets, target) in self._pairs().items():
+            nets.flat.copy_(state[f"{name}/flat"])
+            target.flat.copy_(state[f"{name}/target"])
+            start = f"{name}/optimiser/"
+            self._optimisers[name].load({n.removeprefix(start): v for n, v in state.items() if n.startswith(start)})
+        if self._rewards is not None:
+            self._rewards.load({n.removeprefix("rewards/"): v for n, v in state.items() if n.startswith("rewards/")})
