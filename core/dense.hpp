@@ -57,6 +57,9 @@ struct Kernel {
   // Works a product out; `scratch` has room for depth times 16, and is not needed if b is packed.
   void (*multiply)(const Product& product, Kind kind, Rule rule, float* scratch);
 
+  // Adds rows from[r * step + c] up, to what is there.
+  void (*sum_rows)(Index rows, Index cols, const float* from, Index step, float* to);
+
   // Gates and new states of some sequences, from the sums in their records; `state` [rows, units] follows.
   void (*gate)(Index rows, Index units, float* records, float* state);
 

@@ -9,6 +9,10 @@
 
 #include "dense.hpp"
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 #if defined(__GNUC__)
 #define RECOLLECT_INLINE inline __attribute__((always_inline))
 #else
@@ -26,18 +30,23 @@ typedef float Vec __attribute__((vector_size(4 * kLanes)));
 RECOLLECT_INLINE Vec splat(float x) { return x - Vec{}; }
 RECOLLECT_INLINE Vec where_negative(Vec x, Vec yes, Vec no) { return x < Vec{} ? yes : no; }
 RECOLLECT_INLINE Vec where_positive(Vec x, Vec yes, Vec no) { return x > Vec{} ? yes : no; }
-typedef std::int32_t Whole __attribute__((vector_size(4 * kLanes)));
-// What is not a number counts as zero.
-RECOLLECT_INLINE Vec rounded(Vec x) {
-  x = x == x ? x : Vec{};
-  return __builtin_convertvector(__builtin_convertvector(x + where_positive(x, splat(0.5f), splat(-0.5f)), Whole), Vec);
-}
+typedef std::uint32_t Bits __attribute__((vector_size(4 * kLanes)));
+// Two to the power that stands in the last bits.
 RECOLLECT_INLINE Vec power_of_two(Vec x) {
-  const Whole bits = (__builtin_convertvector(x, Whole) + 127) << 23;
-  Vec power;
-  std::memcpy(&power, &bits, sizeof power);
-  return power;
+  Bits bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  bits = (bits << 23) + 0x3f800000u;
+  std::memcpy(&x, &bits, sizeof bits);
+  return x;
 }
+// b if either is not a number
+#if defined(__AVX__)
+RECOLLECT_INLINE Vec lower(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+RECOLLECT_INLINE Vec higher(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+#else
+RECOLLECT_INLINE Vec lower(Vec a, Vec b) { return a < b ? a : b; }
+RECOLLECT_INLINE Vec higher(Vec a, Vec b) { return a > b ? a : b; }
+#endif
 #else
 struct Vec {
   float x[kLanes];
@@ -75,13 +84,20 @@ inline Vec where_positive(Vec x, Vec yes, Vec no) {
   for (int i = 0; i < kLanes; ++i) x.x[i] = x.x[i] > 0 ? yes.x[i] : no.x[i];
   return x;
 }
-inline Vec rounded(Vec x) {
-  for (float& each : x.x) each = each == each ? std::nearbyint(each) : 0;
+inline Vec power_of_two(Vec x) {
+  std::uint32_t bits[kLanes];
+  std::memcpy(bits, &x, sizeof bits);
+  for (std::uint32_t& each : bits) each = (each << 23) + 0x3f800000u;
+  std::memcpy(&x, bits, sizeof bits);
   return x;
 }
-inline Vec power_of_two(Vec x) {
-  for (float& each : x.x) each = std::ldexp(1.0f, static_cast<int>(each));
-  return x;
+inline Vec lower(Vec a, Vec b) {
+  for (int i = 0; i < kLanes; ++i) a.x[i] = a.x[i] < b.x[i] ? a.x[i] : b.x[i];
+  return a;
+}
+inline Vec higher(Vec a, Vec b) {
+  for (int i = 0; i < kLanes; ++i) a.x[i] = a.x[i] > b.x[i] ? a.x[i] : b.x[i];
+  return a;
 }
 #endif
 
@@ -103,18 +119,19 @@ RECOLLECT_INLINE void store(float* to, Vec value, Index some = kLanes) {
     std::memcpy(to, &value, static_cast<std::size_t>(some < kLanes ? some : kLanes) * sizeof(float));
 }
 
-// exp as a power of two and a polynomial, of what lies from -20 to 20 or is put there.
+// exp as a power of two and a polynomial, of what lies from -20 to 20 or is put there. Added to a number whose last bit
+// counts one, the exponent is rounded, and stands in the bits.
 RECOLLECT_INLINE Vec exp_of(Vec x) {
-  const Vec y = where_negative(splat(20) - x, splat(20), where_negative(x + splat(20), splat(-20), x));
-  const Vec n = rounded(y * splat(1.44269504f));
+  constexpr float kOnes = 12582912.0f;
+  const Vec y = higher(splat(-20), lower(splat(20), x));
+  const Vec shifted = y * splat(1.44269504f) + splat(kOnes), n = shifted - splat(kOnes);
   const Vec r = (y - n * splat(0.693359375f)) + n * splat(2.12194440e-4f);
-  Vec e = splat(1.3888889e-3f);
-  constexpr float kTaylor[] = {8.3333333e-3f, 4.1666667e-2f, 1.6666667e-1f, 0.5f, 1.0f, 1.0f};
-  for (const float part : kTaylor) e = splat(part) + r * e;
-  return e * power_of_two(n);
+  const Vec rr = r * r;  // by pairs, so that fewer sums wait for one another
+  const Vec high = (splat(4.1666667e-2f) + r * splat(8.3333333e-3f)) + rr * splat(1.3888889e-3f);
+  const Vec low = splat(0.5f) + r * splat(1.6666667e-1f);
+  return ((splat(1) + r) + rr * (low + rr * high)) * power_of_two(shifted);
 }
 RECOLLECT_INLINE Vec tanh_of(Vec x) { return splat(1) - splat(2) / (exp_of(x + x) + splat(1)); }
-RECOLLECT_INLINE Vec sigmoid_of(Vec x) { return splat(1) / (splat(1) + exp_of(splat(0) - x)); }
 
 // What is not a number stays so.
 template <Rule R>
@@ -247,6 +264,15 @@ RECOLLECT_INLINE void by_vectors(Index size, const Do& work) {
   if (at < size) work(std::false_type{}, at);
 }
 
+void sum_rows(Index rows, Index cols, const float* from, Index step, float* to) {
+  by_vectors(cols, [&](auto whole, Index at) {
+    constexpr bool W = decltype(whole)::value;
+    Vec sum = load<W>(to + at, cols - at);
+    for (Index r = 0; r < rows; ++r) sum += load<W>(from + r * step + at, cols - at);
+    store<W>(to + at, sum, cols - at);
+  });
+}
+
 void gate(Index rows, Index units, float* records, float* state) {
   for (Index r = 0; r < rows; ++r) {
     float *record = records + r * kParts * units, *h = state + r * units;
@@ -254,7 +280,11 @@ void gate(Index rows, Index units, float* records, float* state) {
       constexpr bool W = decltype(whole)::value;
       const Index some = units - at;
       const auto part = [&](Part which) { return record + which * units + at; };
-      const Vec open = sigmoid_of(load<W>(part(kReset), some)), old = sigmoid_of(load<W>(part(kUpdate), some));
+      // Two sigmoids by one division.
+      const Vec one = splat(1), zero = splat(0);
+      const Vec opened = one + exp_of(zero - load<W>(part(kReset), some));
+      const Vec kept = one + exp_of(zero - load<W>(part(kUpdate), some)), both = one / (opened * kept);
+      const Vec open = kept * both, old = opened * both;
       const Vec fresh = tanh_of(load<W>(part(kContent), some) + open * load<W>(part(kHeld), some));
       const Vec after = fresh + old * (load<W>(h + at, some) - fresh);
       store<W>(part(kReset), open, some);
@@ -347,6 +377,6 @@ void unmix(const Mixed& m, const float* grad, const Mixed& to) {
 
 }  // namespace
 
-const Kernel RECOLLECT_KERNEL{kCols, multiply_any, gate, ungate, mix, unmix};
+const Kernel RECOLLECT_KERNEL{kCols, multiply_any, sum_rows, gate, ungate, mix, unmix};
 
 }  // namespace recollect::dense

@@ -18,7 +18,7 @@ class Perceptrons {
   using Index = std::ptrdiff_t;
 
   Perceptrons(Index count, std::vector<Index> sizes, dense::Rule rule, const dense::Kernel& kernel)
-      : count_(count), sizes_(std::move(sizes)), rule_(rule), multiply_(kernel.multiply) {
+      : count_(count), sizes_(std::move(sizes)), rule_(rule), kernel_(kernel) {
     for (std::size_t l = 0; l + 1 < sizes_.size(); ++l) {
       weights_.push_back(width_);
       width_ += (sizes_[l] + 1) * sizes_[l + 1];
@@ -49,7 +49,7 @@ class Perceptrons {
           float* to = last ? out.at(g, r) : hidden ? kept(hidden, g, rows, l, r) : room.buffer[l % 2];
           dense::Product p{n, next, sizes_[l], from, step, 1, parameters + weights_[l], next, to, last ? out.row : next};
           p.bias = parameters + weights_[l] + sizes_[l] * next;
-          multiply_(p, last ? dense::Kind::kOutput : dense::Kind::kForward, rule_, room.scratch);
+          kernel_.multiply(p, last ? dense::Kind::kOutput : dense::Kind::kForward, rule_, room.scratch);
           from = to;
           step = next;
         }
@@ -76,11 +76,9 @@ class Perceptrons {
           const float* given = l ? kept(hidden, g, rows, l - 1, r) : in.at(g, r);
           const Index given_step = l ? before : in.row;
           float* weights = mine + weights_[l];
-          multiply_({before, after, n, given, 1, given_step, down, step, weights, after}, dense::Kind::kAdd, rule_,
+          kernel_.multiply({before, after, n, given, 1, given_step, down, step, weights, after}, dense::Kind::kAdd, rule_,
                     room.scratch);
-          float* biases = weights + before * after;
-          for (Index i = 0; i < n; ++i)
-            for (Index c = 0; c < after; ++c) biases[c] += down[i * step + c];
+          kernel_.sum_rows(n, after, down, step, weights + before * after);
           if (l == 0) break;
           down = descend(room, l, n, down, step, given);
           step = before;
@@ -108,7 +106,7 @@ class Perceptrons {
           down = descend(room, l, n, down, step, kept(hidden, g, rows, l - 1, r));
           step = sizes_[l];
         }
-        multiply_({n, some, sizes_[1], down, step, 1, room.turned, some, found.at(g, r), found.row},
+        kernel_.multiply({n, some, sizes_[1], down, step, 1, room.turned, some, found.at(g, r), found.row},
                   dense::Kind::kPlain, rule_, room.scratch);
       }
     }
@@ -139,7 +137,7 @@ class Perceptrons {
     dense::Product p{n, before, sizes_[l + 1], down, step, 1, weights, before, to, before};
     p.given = given;
     p.given_step = before;
-    multiply_(p, dense::Kind::kSlope, rule_, room.scratch);
+    kernel_.multiply(p, dense::Kind::kSlope, rule_, room.scratch);
     return to;
   }
 
@@ -158,7 +156,7 @@ class Perceptrons {
   Index count_, width_ = 0, between_ = 0;
   std::vector<Index> sizes_, weights_, hidden_;
   dense::Rule rule_;
-  decltype(dense::Kernel::multiply) multiply_;
+  const dense::Kernel& kernel_;
 };
 
 }  // namespace recollect

@@ -109,9 +109,7 @@ class Recurrent {
                                  Index grads_apart) {
             kernel_.multiply({rows, cols, n, values, 1, apart, grads, grads_apart, to + weights_[l], cols},
                              dense::Kind::kAdd, dense::Rule::kRelu, scratch);
-            float* biases = to + biases_[l];
-            for (Index i = 0; i < n; ++i)
-              for (Index c = 0; c < cols; ++c) biases[c] += grads[i * grads_apart + c];
+            kernel_.sum_rows(n, cols, grads, grads_apart, to + biases_[l]);
           };
           learn(kLast, records + dense::kAfter * units_, step, units_, above, out_, out.row);
           kernel_.multiply({n, units_, out_, above, out.row, 1, packed.at(kLast), 0, down, units_}, dense::Kind::kAdd,

@@ -22,7 +22,7 @@ def filled(
     """An environment, and a memory of chance actions in it; members of ensembles are chance too."""
     config = config or MADDPGConfig()
     env = envs.make(name, num_envs=num_envs, **options)
-    memory = config.memory(env.schema, num_envs, seed=0)
+    memory = config.memory(env, seed=0)
     random = np.random.default_rng(0)
     seen = env.reset(seed=0)
     for _ in range(steps):

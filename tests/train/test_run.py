@@ -276,7 +276,7 @@ def test_what_environments_report_hides_nothing() -> None:
             told = {"step": np.full(3, 7.0), "return": np.full(3, 99.0), "won": np.array([1.0, np.nan, 0.0])}
             return step._replace(info={**told, "never": np.full(3, np.nan)})
 
-    learner = SMALL.learner(envs.make("simple").groups, 0)
+    learner = SMALL.learner(envs.make("simple"), 0)
     found = evaluate(learner, Reporting(), 0)  # type: ignore[arg-type]
     assert found["return"] < 0
     assert found["length"] == 4

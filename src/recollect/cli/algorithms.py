@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-
 from recollect.train import ALGORITHMS
 
 __all__ = ["algorithms"]
@@ -12,6 +9,6 @@ __all__ = ["algorithms"]
 
 def algorithms() -> None:
     """List the algorithms, with a line each."""
-    for name in ALGORITHMS:
-        described = inspect.getdoc(importlib.import_module(f"recollect.agents.{name}")) or ""
-        print(f"{name}  {described.partition(chr(10))[0]}")
+    widest = max(map(len, ALGORITHMS))
+    for name, algorithm in ALGORITHMS.items():
+        print(f"{name:<{widest}}  {algorithm.line}")

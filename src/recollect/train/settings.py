@@ -85,6 +85,10 @@ class Algorithm(Protocol):
         """What it is called by."""
 
     @property
+    def line(self) -> str:
+        """What it is, in a line."""
+
+    @property
     def lanes(self) -> int:
         """Environments in lockstep that suit it."""
 

@@ -130,6 +130,11 @@ class MADDPGConfig:
         return "maddpg"
 
     @property
+    def line(self) -> str:
+        """What it is, in a line."""
+        return "MADDPG: deterministic policies for many agents, each judged by a critic that sees everyone."
+
+    @property
     def lanes(self) -> int:
         """Environments in lockstep that suit it."""
         return 64

@@ -16,6 +16,11 @@ from recollect.memory import Episodes, Memory, Prioritized, Uniform
 __all__ = ["PRESETS", "QMIXConfig"]
 
 _NAMES = {"mono": "qmix", "sum": "vdn", "none": "iql"}
+_LINES = {
+    "mono": "QMIX: agents' values, mixed by a network into one that rises with each of them; whole episodes.",
+    "sum": "VDN: agents' values, added up; whole episodes.",
+    "none": "IQL: every agent learns the value of what it does by itself; whole episodes.",
+}
 _CHOICES = {"mixer": tuple(_NAMES), "optimiser": ("adam", "rmsprop"), "reward": ("sum", "mean", "own")}
 _RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("gamma", "td_lambda", "prioritized", "epsilon_start", "epsilon_end", "tau"), (0, 1)),
@@ -107,6 +112,11 @@ class QMIXConfig:
     def name(self) -> str:
         """What it is called by: qmix, vdn or iql."""
         return _NAMES[self.mixer]
+
+    @property
+    def line(self) -> str:
+        """What it is, in a line."""
+        return _LINES[self.mixer]
 
     @property
     def presets(self) -> dict[str, dict[str, Any]]:

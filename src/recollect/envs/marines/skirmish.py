@@ -60,7 +60,9 @@ class Marines:
         self._choices = views.FIRST_ATTACK + enemies
         names = tuple(f"marine_{i}" for i in range(allies))
         obs = spaces.Box(-1.0, 1.0, (views.obs_size(allies, enemies),), np.float32)
-        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", names, obs, spaces.Discrete(self._choices), avail=True),)
+        self.groups: tuple[AgentGroup, ...] = (
+            AgentGroup("", names, obs, spaces.Discrete(self._choices), avail=True, mask=True),
+        )
         most = spaces.Box(-1.0, 2.0, (views.state_size(allies, enemies),), np.float32)
         self.state_space: Space[Any] | None = most if state else None
         self.schema = schema_of(self.groups, self.state_space, shared_reward=True)
@@ -94,7 +96,8 @@ class Marines:
     def _observe(self) -> dict[str, Array]:
         allowed = views.available(self.battle)
         self._allowed = allowed.copy()  # what is handed out may be written to
-        seen = {"obs": views.observe(self.battle, allowed), "avail_actions": allowed}
+        alive = self.battle.hit_points[: self.battle.allies] > 0
+        seen = {"obs": views.observe(self.battle, allowed), "avail_actions": allowed, "agent_mask": alive.T.copy()}
         if self.state_space is not None:
             seen["state"] = views.state_of(self.battle, self.last)
         return seen
