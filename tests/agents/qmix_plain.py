@@ -1,0 +1,194 @@
+"""QMIX written plainly: one episode, one step and one agent after the other, with autograd."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.agents.qmix import QMIX, QMIXConfig
+
+
+def layers(flat: Tensor, shapes: list[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:
+    found, at = [], 0
+    for rows, columns in shapes:
+        weight = flat[at : at + rows * columns].view(rows, columns)
+        at += rows * columns
+        found.append((weight, flat[at : at + columns]))
+        at += columns
+    assert at == len(flat)
+    return found
+
+
+def perceptron(flat: Tensor, sizes: list[int], x: Tensor) -> Tensor:
+    parts = layers(flat, list(pairwise(sizes)))
+    for index, (weight, bias) in enumerate(parts):
+        x = x @ weight + bias
+        x = x if index == len(parts) - 1 else x.relu()
+    return x
+
+
+def recurrent(flat: Tensor, inputs: int, units: int, outputs: int, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """By torch's own cell, whose gates have two biases each: one of them is zero."""
+    shapes = [(inputs, units), (2 * units, 2 * units), (units, units), (units, units), (units, outputs)]
+    (first, fb), (gates, gb), (fresh, xb), (hold, hb), (last, lb) = layers(flat, shapes)
+    got = (x @ first + fb).relu()
+    weight_ih = torch.cat([gates[:units].T, fresh.T])
+    weight_hh = torch.cat([gates[units:].T, hold.T])
+    after = torch.gru_cell(
+        got[None], h[None], weight_ih, weight_hh, torch.cat([gb, xb]), torch.cat([torch.zeros(2 * units), hb])
+    )[0]
+    return after @ last + lb, after
+
+
+class Plain:
+    """The same networks as a learner's at this moment, and the same settings."""
+
+    def __init__(self, learner: QMIX, env: Any) -> None:
+        self.config: QMIXConfig = learner.config
+        self.env, self.teams = env, learner._teams
+        pairs = learner._pairs()
+        self.nets = {name: nets.flat.clone().requires_grad_() for name, (nets, _) in pairs.items()}
+        self.targets = {name: target.flat.clone() for name, (_, target) in pairs.items()}
+        config = self.config
+        every = list(self.nets.values())
+        if config.optimiser == "adam":
+            self.optimiser: Any = torch.optim.Adam(every, config.lr, eps=config.eps or 1e-8)
+        else:
+            self.optimiser = torch.optim.RMSprop(every, config.lr, alpha=0.99, eps=config.eps or 1e-5)
+        self.updates = 0
+        self.rewards: list[float] = []
+
+    def values(self, nets: dict[str, Tensor], index: int, fields: Any, rows: range, steps: range) -> list[list[Tensor]]:
+        """Values of all actions by time and agent, of one episode."""
+        team, config = self.teams[index], self.config
+        flat = nets[f"agents_{index}"]
+        found = []
+        states = [torch.zeros(config.hidden) for _ in range(team.agents)]
+        for t, row in enumerate(rows):
+            found.append([])
+            for agent in range(team.agents):
+                parts = [torch.from_numpy(fields["obs"][row, agent]).flatten().float()]
+                if config.last_action:
+                    last = torch.zeros(team.choices)
+                    if t:
+                        last[int(fields["action"][steps[t - 1], agent]) - team.first_action] = 1
+                    parts.append(last)
+                if config.agent_id and config.share and team.agents > 1:
+                    parts.append(torch.eye(team.agents)[agent])
+                x, mine = torch.cat(parts), flat[0 if config.share else agent]
+                if config.recurrent:
+                    sizes = (len(x), config.hidden, team.choices)
+                    q, states[agent] = recurrent(mine, *sizes, x, states[agent])
+                else:
+                    q = perceptron(mine, [len(x), config.hidden, config.hidden, team.choices], x)
+                found[-1].append(q)
+        return found
+
+    def mix(self, nets: dict[str, Tensor], values: Tensor, state: Tensor) -> Tensor:
+        config, agents = self.config, len(values)
+        if config.mixer == "none":
+            return values
+        if config.mixer == "sum":
+            return values.sum()
+        size, units = len(state), config.mixing_units
+        hyper = [config.hyper_units] if config.hyper_units else []
+        first = perceptron(nets["mixer_first"][0], [size, *hyper, agents * units], state).view(agents, units)
+        biases = perceptron(nets["mixer_biases"][0], [size, units], state)
+        last = perceptron(nets["mixer_last"][0], [size, *hyper, units], state)
+        more = perceptron(nets["mixer_more"][0], [size, units, 1], state)[0]
+        return torch.nn.functional.elu(values @ first.abs() + biases) @ last.abs() + more
+
+    def reward(self, batch: Any, fields: list[Any], step: int) -> Any:
+        if self.env.shared_reward:
+            return float(batch["reward"][step])
+        every = np.concatenate([field["reward"][step] for field in fields])
+        return every if self.config.reward == "own" else every.sum() if self.config.reward == "sum" else every.mean()
+
+    def update(self, batch: Any) -> tuple[float, list[float]]:
+        config = self.config
+        fields = [batch[team.group.name] if team.group.name else batch for team in self.teams]
+        lengths = batch["lengths"].tolist()
+        if config.standardize_reward:
+            self.rewards += [self.reward(batch, fields, step) for step in range(sum(lengths))]
+        total, count, errors = torch.zeros(()), 0, []
+        seen = stepped = 0
+        for episode, length in enumerate(lengths):
+            rows, steps = range(seen, seen + length + 1), range(stepped, stepped + length)
+            seen, stepped = rows.stop, steps.stop
+            online = [self.values(self.nets, i, fields[i], rows, steps) for i in range(len(fields))]
+            with torch.no_grad():
+                old = [self.values(self.targets, i, fields[i], rows, steps) for i in range(len(fields))]
+            taken, nexts, rewards, counted = [], [], [], []
+            for t in range(length):
+                now, then, there_all = [], [], []
+                for i, (team, field) in enumerate(zip(self.teams, fields, strict=True)):
+                    for agent in range(team.agents):
+                        there = [
+                            1.0 if not team.group.mask else float(field["agent_mask"][row, agent])
+                            for row in (rows[t], rows[t + 1])
+                        ]
+                        action = int(field["action"][steps[t], agent]) - team.first_action
+                        now.append(online[i][t][agent][action] * there[0])
+                        chooser = (online if config.double else old)[i][t + 1][agent].detach().clone()
+                        if team.group.avail:
+                            chooser[~torch.from_numpy(field["avail_actions"][rows[t + 1], agent])] = -1e9
+                        then.append(old[i][t + 1][agent][chooser.argmax()] * there[1])
+                        there_all.append(there[0])
+                states = [self.state(batch, fields, rows[s]) for s in (t, t + 1)]
+                taken.append(self.mix(self.nets, torch.stack(now), states[0]))
+                with torch.no_grad():
+                    nexts.append(self.mix(self.targets, torch.stack(then), states[1]))
+                reward = self.reward(batch, fields, steps[t])
+                if config.standardize_reward:
+                    reward = (reward - np.mean(self.rewards)) / max(np.std(self.rewards), 1e-4)
+                    reward = min(max(reward, -10), 10)
+                rewards.append(torch.as_tensor(reward, dtype=torch.float32))
+                counted.append(torch.tensor(there_all) if config.mixer == "none" else torch.ones(()))
+            wanted = self.targets_of(rewards, nexts, batch["terminated"][steps.start : steps.stop])
+            away = [one - other for one, other in zip(taken, wanted, strict=True)]
+            weight = float(batch["weights"][episode])
+            for error, some in zip(away, counted, strict=True):
+                total = total + weight * (error**2 * some).sum()
+                count += int(some.sum())
+            errors.append(float(np.mean([float(error.detach().abs().mean()) for error in away])))
+        loss = total / count
+        self.optimiser.zero_grad()
+        loss.backward()
+        if config.clip:
+            torch.nn.utils.clip_grad_norm_(self.nets.values(), config.clip)
+        self.optimiser.step()
+        self.updates += 1
+        for name, net in self.nets.items():
+            if config.tau:
+                self.targets[name] += config.tau * (net.detach() - self.targets[name])
+            elif self.updates * config.update_every % config.target_every < config.update_every:
+                self.targets[name] = net.detach().clone()
+        return float(loss.detach()), errors
+
+    def state(self, batch: Any, fields: list[Any], row: int) -> Tensor:
+        if self.env.state_space is not None:
+            return torch.from_numpy(batch["state"][row]).float()
+        return torch.from_numpy(np.concatenate([field["obs"][row].ravel() for field in fields])).float()
+
+    def targets_of(self, rewards: list[Tensor], nexts: list[Tensor], terminated: Any) -> list[Tensor]:
+        """What values should be, from the definitions: n steps, or all of them with weights."""
+        config, length = self.config, len(rewards)
+
+        def after(t: int, n: int) -> Tensor:
+            """The return of n steps from t on, fewer where the episode is over."""
+            n = min(n, length - t)
+            found = sum((config.gamma**k * rewards[t + k] for k in range(n)), torch.zeros(()))
+            return found + config.gamma**n * nexts[t + n - 1] * (0.0 if terminated[t + n - 1] else 1.0)
+
+        if not config.td_lambda:
+            return [after(t, config.n_step) for t in range(length)]
+        found = []
+        for t in range(length):
+            left = length - t
+            parts = [(1 - config.td_lambda) * config.td_lambda ** (n - 1) * after(t, n) for n in range(1, left)]
+            found.append(sum(parts, config.td_lambda ** (left - 1) * after(t, left)))
+        return found

@@ -1,0 +1,284 @@
+"""QMIX, VDN and IQL against the same written plainly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from qmix_plain import Plain
+
+from recollect import envs
+from recollect.agents.qmix import PRESETS, QMIX, QMIXConfig
+from recollect.agents.qmix.layout import laid_out, shortened
+from recollect.errors import OptionError
+from recollect.learn import Mixer
+
+SMALL: dict[str, Any] = {"hidden": 9, "mixing_units": 5, "hyper_units": 7, "batch": 4, "episodes": 60, "lr": 1e-2}
+
+
+def played(name: str, config: QMIXConfig, steps: int = 60, num_envs: int = 4, **options: Any) -> tuple[Any, Any, QMIX]:
+    """An environment, a memory of some play by chance, and a learner."""
+    env = envs.make(name, num_envs=num_envs, **options)
+    memory, learner = config.memory(env, 0), config.learner(env, 1)
+    player, seen = learner.player(num_envs, explore=True), env.reset(seed=0)
+    for _ in range(steps):
+        step = env.step(player.act(seen, 0))
+        memory.append(**step.row)
+        player.ended(step.ended)
+        seen = step.seen
+    return env, memory, learner
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("marines_3v3", {}, {}),
+    ("marines_3v3", {"mixer": "sum", "td_lambda": 0.6}, {}),
+    ("marines_3v3", {"mixer": "none", "share": False, "double": False}, {}),
+    ("marines_3v3", {"recurrent": False, "optimiser": "rmsprop", "hyper_units": 0, "clip": 0.01}, {}),
+    ("marines_3v3", {"share": False, "n_step": 3, "prioritized": 0.6}, {"limit": 9}),
+    ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
+    ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
+    ("simple_spread", {"mixer": "none", "reward": "own", "n_step": 2}, {"max_cycles": 7, "state": True}),
+    ("simple_spread", {"standardize_reward": True, "target_every": 2}, {"max_cycles": 7, "state": True}),
+    ("simple_speaker_listener", {"epsilon_end": 1.0}, {"max_cycles": 5}),
+    ("simple_adversary", {"mixer": "none", "reward": "own", "share": False}, {"max_cycles": 5}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "options"), CASES)
+def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
+    config = QMIXConfig(**{**SMALL, **changes})
+    env, memory, learner = played(name, config, **options)
+    plain = Plain(learner, env)
+    for _ in range(4):
+        batch = memory.sample(4)
+        losses, errors = learner.update(batch)
+        loss, wanted = plain.update(batch)
+        assert losses["loss"] == pytest.approx(loss, rel=1e-4)
+        np.testing.assert_allclose(errors, wanted, rtol=1e-4, atol=1e-5)
+    for key, (nets, target) in learner._pairs().items():
+        torch.testing.assert_close(nets.flat, plain.nets[key].detach(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(target.flat, plain.targets[key], rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_a_mixed_value_never_falls_when_one_rises(data: Any) -> None:
+    agents, state = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 20))
+    hyper = data.draw(st.sampled_from([0, 3, 16]))
+    random = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
+    mixer = Mixer(agents, state, units=data.draw(st.integers(1, 40)), hyper=hyper, generator=random)
+    values, where = torch.randn(64, agents, generator=random) * 5, torch.randn(64, state, generator=random) * 3
+    before = mixer(values, where)
+    for agent in range(agents):
+        higher = values.clone()
+        higher[:, agent] += torch.rand(64, generator=random)
+        assert (mixer(higher, where) >= before - 1e-4).all()
+    total, trace = mixer.trace(values, where)
+    torch.testing.assert_close(total, before)
+    assert (mixer.backward(trace, torch.ones(64)) >= 0).all()
+
+
+def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
+    """An action whose value is far above all others, and which is never available."""
+    config = QMIXConfig(**SMALL, mixer="none", epsilon_start=0.3, epsilon_end=0.3)
+    env, memory, learner = played("marines_3v3", config)
+    (team,) = learner._teams
+    for nets in (team.nets, team.target):
+        nets.flat[:, -team.choices :] = torch.arange(team.choices) * 100.0
+    for explore in (True, False):
+        player, seen = learner.player(4, explore=explore), env.reset(seed=1)
+        for _ in range(40):
+            action = player.act(seen, 0)["action"]
+            assert np.take_along_axis(seen["avail_actions"], action[..., None], 2).all()
+            step = env.step(action)
+            player.ended(step.ended)
+            seen = step.seen
+    batch = memory.sample(8)
+    layout = laid_out(batch["lengths"])
+    part = team.read(batch, layout)
+    nexts = torch.from_numpy(layout.nexts)
+    ahead = learner._ahead(team, part, team.trace(part)[0], nexts)
+    best = torch.from_numpy(batch["avail_actions"][layout.seen][layout.nexts]).float() * torch.arange(team.choices)
+    there = torch.from_numpy(batch["agent_mask"][layout.seen][layout.nexts])
+    assert ((ahead - best.max(dim=2).values * 100).abs() < 20)[there].all()
+    assert (ahead[~there] == 0).all()
+
+
+def alone(batch: Any, episode: int) -> dict[str, Any]:
+    """One episode of a packed batch of one group."""
+    length = int(batch["lengths"][episode])
+    step = int(batch["lengths"][:episode].sum())
+    seen = step + episode
+    observed = ("obs", "avail_actions", "agent_mask", "state")
+    one = {key: batch[key][seen : seen + length + 1] for key in observed if key in batch}
+    one |= {key: batch[key][step : step + length] for key in ("action", "reward", "terminated", "truncated")}
+    return one | {key: batch[key][episode : episode + 1] for key in ("lengths", "weights")}
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_episodes_alone_and_together_give_the_same(share: bool) -> None:
+    """Losses and gradients of a batch are the means of its episodes' own, by their steps: nothing is padded."""
+    config = QMIXConfig(**{**SMALL, "clip": 0.0}, share=share)
+    _, memory, learner = played("marines_3v3", config)
+    batch = memory.sample(6)
+    assert len(set(batch["lengths"].tolist())) > 2
+    state = learner.state()
+
+    def gradients(some: Any) -> tuple[float, dict[str, torch.Tensor]]:
+        learner.load(state)
+        loss = learner.update(some)[0]["loss"]
+        return loss, {name: nets.grad.clone() for name, (nets, _) in learner._pairs().items()}
+
+    loss, together = gradients(batch)
+    own = [gradients(alone(batch, episode)) for episode in range(6)]
+    parts = batch["lengths"] / batch["lengths"].sum()
+    assert loss == pytest.approx(sum(part * one for part, (one, _) in zip(parts, own, strict=True)), rel=1e-5)
+    for name, grad in together.items():
+        wanted = sum(float(part) * each[name] for part, (_, each) in zip(parts, own, strict=True))
+        torch.testing.assert_close(grad, wanted, rtol=1e-3, atol=1e-5)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(1, 3), st.integers(0, 99))
+def test_layouts_find_every_row_again(lengths: list[int], agents: int, seed: int) -> None:
+    layout = laid_out(np.array(lengths))
+    seen = [(b, t) for b, length in enumerate(lengths) for t in range(length + 1)]
+    steps = [(b, t) for b, length in enumerate(lengths) for t in range(length)]
+    laid = [seen[row] for row in layout.seen]
+    assert sorted(laid) == seen
+    assert sorted(steps[row] for row in layout.steps) == steps
+    assert [t for _, t in laid] == sorted(t for _, t in laid)
+    for index, row in enumerate(layout.steps):
+        b, t = steps[row]
+        assert laid[layout.first[index]] == (b, t)
+        assert laid[layout.nexts[index]] == (b, t + 1)
+        assert (layout.episode[index], layout.time[index]) == (b, t)
+    present = np.random.default_rng(seed).random((len(seen), agents)) < 0.6
+    present[0, 0] = True
+    short = shortened(layout, present)
+    found = [(*laid[place // agents], place % agents) for place in short.take]
+    last = {
+        (b, a): max([t for (e, t), there in zip(laid, present[:, a], strict=True) if e == b and there], default=-1)
+        for b in range(len(lengths))
+        for a in range(agents)
+    }
+    assert sorted(found) == sorted((b, t, a) for (b, a), end in last.items() for t in range(end + 1))
+    starts = np.cumsum(short.counts) - short.counts
+    for t, (start, count) in enumerate(zip(starts, short.counts, strict=True)):
+        assert all(found[start + i][1] == t for i in range(count))
+        if t:  # the same sequence in the same place
+            before = starts[t - 1]
+            assert all(found[start + i][::2] == found[before + i][::2] for i in range(count))
+
+
+def test_nobody_is_there() -> None:
+    config = QMIXConfig(**SMALL)
+    _, memory, learner = played("marines_3v3", config)
+    batch = memory.sample(4)
+    losses, _ = learner.update({**batch, "agent_mask": np.zeros_like(batch["agent_mask"])})
+    assert np.isfinite(losses["loss"])
+
+
+@pytest.mark.parametrize(("name", "changes", "options"), CASES)
+def test_a_state_goes_on_bit_for_bit(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
+    config = QMIXConfig(**{**SMALL, **changes})
+    env, memory, one = played(name, config, **options)
+    two = config.learner(env, 7)
+    players = [learner.player(4, explore=True) for learner in (one, two)]
+    seen = env.reset(seed=3)
+    for t in range(30):
+        if t == 15:
+            two.load(one.state())
+            players[1].load(players[0].state())
+        actions = [player.act(seen, 20_000) for player in players]
+        step = env.step(actions[0])
+        batch = memory.sample(4)
+        for learner, player in zip((one, two), players, strict=True):
+            player.ended(step.ended)
+            learner.update(batch)
+        if t >= 15:
+            for key, value in actions[0].items():
+                np.testing.assert_array_equal(value, actions[1][key])
+        seen = step.seen
+    for key, value in one.state().items():
+        assert torch.equal(two.state()[key], value), key
+
+
+def test_the_same_seed_gives_the_same_parameters() -> None:
+    found = []
+    for _ in range(2):
+        _, memory, learner = played("marines_3v3", QMIXConfig(**SMALL))
+        for _ in range(50):
+            learner.update(memory.sample(4))
+        found.append(learner.state())
+    assert all(torch.equal(value, found[1][key]) for key, value in found[0].items())
+
+
+def test_states_begin_anew_where_episodes_end() -> None:
+    env, _, learner = played("simple_spread", QMIXConfig(**SMALL))
+    seen = env.reset(seed=0)
+    player, fresh = learner.player(4, explore=False), learner.player(4, explore=False)
+    for _ in range(3):
+        player.act(seen)
+    player.ended(np.array([True, False, True, False]))
+    before = [part.clone() for part in player.state().values()]
+    fresh.act(seen)
+    player.act(seen)
+    shape = (4, 3, -1)
+    first, second = (each.state()["states/0"].view(shape) for each in (player, fresh))
+    torch.testing.assert_close(first[[0, 2]], second[[0, 2]])
+    assert not torch.allclose(first[[1, 3]], second[[1, 3]])
+    assert not before[0].view(shape)[[0, 2]].any()
+
+
+def test_the_oldest_episodes_are_forgotten() -> None:
+    config = QMIXConfig(**{**SMALL, "episodes": 20})
+    env = envs.make("simple_spread", num_envs=4, max_cycles=3)
+    memory, learner = config.memory(env, 0), config.learner(env, 0)
+    player, seen, done = learner.player(4, explore=True), env.reset(seed=0), 0
+    for _ in range(60):
+        step = env.step(player.act(seen))
+        memory.append(**step.row)
+        fresh = int(step.ended.sum())
+        done += fresh
+        if fresh:
+            config.tidy(memory, done, fresh)
+        seen = step.seen
+    kept = memory.episodes
+    assert done == 80
+    assert len(kept.start) == 20
+    assert kept.id.min() >= 15
+    assert memory.ready == 20
+
+
+def test_settings_that_cannot_be() -> None:
+    env = envs.make("simple_spread", continuous_actions=True)
+    with pytest.raises(OptionError, match="action space must be Discrete, got"):
+        QMIXConfig().learner(env, 0)
+    env = envs.make("simple_spread")
+    with pytest.raises(OptionError) as refused:
+        QMIXConfig(reward="own").learner(env, 0)
+    assert (
+        str(refused.value) == "reward must be sum or mean where values are mixed, got 'own'. Use --mixer none for IQL."
+    )
+    for wrong, message in (
+        ({"mixer": "max"}, "mixer must be one of mono, sum, none, got 'max'"),
+        ({"batch": 0}, "batch must be finite and at least 1, got 0"),
+        ({"td_lambda": 1.5}, "td_lambda must be from 0 to 1, got 1.5"),
+        ({"lr": 0.0}, "lr must be above 0, got 0.0"),
+        (
+            {"n_step": 2, "td_lambda": 0.5},
+            "n_step must be 1 with td_lambda, got 2. Both say how far targets look ahead.",
+        ),
+    ):
+        with pytest.raises(OptionError) as refused:
+            QMIXConfig(**wrong)
+        assert str(refused.value) == message
+
+
+def test_presets_are_settings() -> None:
+    for changes in PRESETS.values():
+        assert QMIXConfig(**changes) != QMIXConfig()
