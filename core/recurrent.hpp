@@ -98,12 +98,14 @@ class Recurrent {
         std::memset(down, 0, static_cast<std::size_t>(kChunk * units_) * sizeof(float));
         std::size_t t = 0;
         Index row = first;
+        bool begun = false;
         for (; t < counts.size() && counts[t] > first; ++t) row += counts[t];
         while (t-- > 0) {
           row -= counts[t];
           const Index n = std::min(kChunk, counts[t] - first), step = record();
           float* records = kept + (g * all + row) * step;
           const float* above = out.at(g, row);
+          if (!begun && !(begun = any(out, g, row, n))) continue;  // nothing comes down yet
           // weights += values^T grads, and biases += grads summed
           const auto learn = [&](int l, const float* values, Index apart, Index rows, const float* grads, Index cols,
                                  Index grads_apart) {
@@ -200,6 +202,13 @@ class Recurrent {
     dense::Product p{n, cols, depth, from, apart, 1, weights, 0, to, to_apart};
     p.bias = biases;
     kernel_.multiply(p, kind, dense::Rule::kRelu, nullptr);
+  }
+
+  bool any(Values out, Index g, Index row, Index n) const {
+    for (Index i = 0; i < n; ++i)
+      for (Index c = 0; c < out_; ++c)
+        if (!(out.at(g, row + i)[c] == 0)) return true;
+    return false;
   }
 
   Index network(Index group) const { return count_ == 1 ? 0 : group; }

@@ -101,7 +101,7 @@ def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     layout = laid_out(batch["lengths"])
     part = team.read(batch, layout)
     nexts = torch.from_numpy(layout.nexts)
-    ahead = learner._ahead(team, part, team.trace(part)[0], nexts)
+    ahead = learner._best_values(team, part, team.trace(part)[0])[nexts]
     best = torch.from_numpy(batch["avail_actions"][layout.seen][layout.nexts]).float() * torch.arange(team.choices)
     there = torch.from_numpy(batch["agent_mask"][layout.seen][layout.nexts])
     assert ((ahead - best.max(dim=2).values * 100).abs() < 20)[there].all()

@@ -84,22 +84,19 @@ class QMIX:
         parts = [team.read(field, layout) for team, field in zip(teams, fields, strict=True)]
         first, nexts = torch.from_numpy(layout.first), torch.from_numpy(layout.nexts)
 
-        chosen, ahead, values, traces = [], [], [], []
+        chosen, ahead, traces = [], [], []
         for team, part in zip(teams, parts, strict=True):
             found, trace = team.trace(part)
-            chosen.append(found[first].gather(2, part.action[..., None])[..., 0])
-            ahead.append(self._ahead(team, part, found, nexts))
-            if part.present is not None:
-                chosen[-1] *= part.present[first]
-            values.append(found)
+            value = found.take(part.chosen)
+            chosen.append(value if part.present is None else value * part.present[first])
+            ahead.append(self._best_values(team, part, found)[nexts])
             traces.append(trace)
         taken, following = torch.cat(chosen, dim=1), torch.cat(ahead, dim=1)
 
         mixing = None
         if self.mixer is not None and self.target_mixer is not None:
-            state = self._states(batch, fields, layout)
-            taken, mixing = self.mixer.trace(taken, state[first])
-            following = self.target_mixer(following, state[nexts])
+            taken, mixing = self.mixer.trace(taken, self._states(batch, fields, layout.seen[layout.first]))
+            following = self.target_mixer(following, self._states(batch, fields, layout.seen[layout.nexts]))
         elif config.mixer == "sum":
             taken, following = taken.sum(dim=1), following.sum(dim=1)
         wanted = self._targets(self._reward(batch, fields, layout), following, batch, layout)
@@ -119,11 +116,9 @@ class QMIX:
         else:
             down = grad if grad.dim() == 2 else grad[:, None].expand(-1, sum(team.agents for team in teams))
         shares = torch.split(down, [team.agents for team in teams], dim=1)
-        for team, part, found, trace, own in zip(teams, parts, values, traces, shares, strict=True):
-            if part.present is not None:
-                own = own * part.present[first]
-            whole = torch.zeros(found.shape)
-            whole[first] = torch.zeros(*own.shape, team.choices).scatter_(2, part.action[..., None], own[..., None])
+        for team, part, trace, own in zip(teams, parts, traces, shares, strict=True):
+            whole = torch.zeros(len(layout.seen), team.agents, team.choices)
+            whole.put_(part.chosen, own if part.present is None else own * part.present[first])
             team.backward(part, trace, whole)
         length = shorten([nets for nets, _ in self._pairs().values()], config.clip)
         for optimiser in self._optimisers.values():
@@ -133,13 +128,12 @@ class QMIX:
         errors = np.bincount(layout.episode, error.numpy(), len(batch["lengths"])) / np.asarray(batch["lengths"])
         return {"loss": loss, "grad_norm": length, "q": float(taken.mean())}, errors
 
-    def _ahead(self, team: Team, part: Part, found: Tensor, nexts: Tensor) -> Tensor:
-        """What comes next is worth, by agent ``[S, A]``: of the best action there, as the targets value it."""
-        target = team.target_values(part)[nexts]
-        allowed = None if part.allowed is None else part.allowed[nexts]
-        choice = best(found[nexts] if self.config.double else target, allowed)
+    def _best_values(self, team: Team, part: Part, found: Tensor) -> Tensor:
+        """What the best action is worth in whatever was seen, by agent ``[R, A]``, as the targets value it."""
+        target = team.target_values(part)
+        choice = best(found if self.config.double else target, part.allowed)
         value = target.gather(2, choice[..., None])[..., 0]
-        return value if part.present is None else value * part.present[nexts]
+        return value if part.present is None else value * part.present
 
     def _targets(self, reward: Tensor, following: Tensor, batch: Mapping[str, Any], layout: Layout) -> Tensor:
         """What values should be, ``[S]`` or ``[S, A]``."""
@@ -184,18 +178,16 @@ class QMIX:
             reward = self._rewards(reward)
         return reward
 
-    def _states(self, batch: Mapping[str, Any], fields: list[Any], layout: Layout) -> Tensor:
-        """The state, or all that agents see, ``[R, n]``."""
-        if self._state:
-            state = batch["state"]
-            return torch.from_numpy(state.reshape(len(state), -1)[layout.seen]).to(torch.float32)
-        every = [field["obs"].reshape(len(field["obs"]), -1)[layout.seen] for field in fields]
-        return torch.from_numpy(np.concatenate(every, axis=1)).to(torch.float32)
+    def _states(self, batch: Mapping[str, Any], fields: list[Any], rows: Array) -> Tensor:
+        """The state, or all that agents see, of some rows seen ``[n]``."""
+        every = [batch["state"]] if self._state else [field["obs"] for field in fields]
+        flat = [values.reshape(len(values), -1).take(rows, axis=0) for values in every]
+        return torch.from_numpy(flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)).to(torch.float32)
 
     def _counted(self, parts: list[Part], first: Tensor) -> Tensor:
         """Whose errors count, ``[S, A]``: of those who are there."""
         return torch.cat(
-            [torch.ones(part.action.shape) if part.present is None else part.present[first].float() for part in parts],
+            [torch.ones(part.chosen.shape) if part.present is None else part.present[first].float() for part in parts],
             dim=1,
         )
 

@@ -28,7 +28,7 @@ class Part:
     """A group's part of a batch, laid out by time.
 
     Args:
-        action: What agents did, ``[S, A]``.
+        chosen: What agents did: places among values ``[R, A, n]`` laid flat, ``[S, A]``.
         allowed: What they might do, ``[R, A, n]``, if not everything.
         present: Who was there, ``[R, A]``, if not everyone.
         inputs: What networks read: ``[1, rows, in]`` for one network, ``[A, R, in]`` for one an agent.
@@ -37,14 +37,14 @@ class Part:
 
     def __init__(
         self,
-        action: Tensor,
+        chosen: Tensor,
         allowed: Tensor | None,
         present: Tensor | None,
         inputs: Tensor,
         counts: list[int],
         take: Tensor | None,
     ) -> None:
-        self.action, self.allowed, self.present = action, allowed, present
+        self.chosen, self.allowed, self.present = chosen, allowed, present
         self.inputs, self.counts, self.take = inputs, counts, take
 
 
@@ -66,6 +66,10 @@ class Team:
         self._acts = self.choices if config.last_action else 0
         self._ids = self.agents if config.agent_id and config.share and self.agents > 1 else 0
         self.inputs = self.sees + self._acts + self._ids
+        self._one_hot_acts = np.eye(
+            self.choices + 1, self.choices, dtype=np.float32
+        )  # -1: the last, which is all zeros
+        self._one_hot_ids = np.eye(self.agents, dtype=np.float32)
         self.count = 1 if config.share else self.agents
 
         def make() -> Recurrent | Stack:
@@ -110,9 +114,10 @@ class Team:
         action -= self.first_action
         last = np.full((len(layout.seen), self.agents), -1)
         last[layout.nexts] = action
-        allowed = torch.from_numpy(fields["avail_actions"][layout.seen]) if self.group.avail else None
-        present = fields["agent_mask"][layout.seen] if self.group.mask else None
+        allowed = torch.from_numpy(fields["avail_actions"].take(layout.seen, axis=0)) if self.group.avail else None
+        present = fields["agent_mask"].take(layout.seen, axis=0) if self.group.mask else None
         agents = np.arange(self.agents)
+        chosen = (layout.first[:, None] * self.agents + agents) * self.choices + action
         rows = (layout.seen[:, None] * self.agents + agents).ravel()
         counts, take = layout.counts * (self.agents if self.count == 1 else 1), None
         if present is not None and self.count == 1 and self._config.recurrent:
@@ -123,10 +128,10 @@ class Team:
             did, agents = last.ravel(), np.arange(len(rows)) % self.agents
         obs = fields["obs"]
         return Part(
-            torch.from_numpy(action),
+            torch.from_numpy(chosen),
             allowed,
             None if present is None else torch.from_numpy(present),
-            self._by_network(self._read(obs.reshape(len(obs) * self.agents, -1)[rows], did, agents)),
+            self._by_network(self._read(obs.reshape(len(obs) * self.agents, -1).take(rows, axis=0), did, agents)),
             counts.tolist(),
             None if take is None else torch.from_numpy(take),
         )
@@ -167,14 +172,12 @@ class Team:
 
     def _read(self, obs: Array, last: Array, agents: Array) -> Array:
         """What networks read, a row for each agent: what it sees, what it did last, who it is."""
-        inputs = np.zeros((len(obs), self.inputs), np.float32)
+        inputs = np.empty((len(obs), self.inputs), np.float32)
         inputs[:, : self.sees] = obs
-        rows = np.arange(len(obs))
         if self._acts:
-            acted = last >= 0
-            inputs[rows[acted], self.sees + last[acted]] = 1
+            inputs[:, self.sees : self.sees + self._acts] = self._one_hot_acts[last]
         if self._ids:
-            inputs[rows, self.sees + self._acts + agents] = 1
+            inputs[:, self.sees + self._acts :] = self._one_hot_ids[agents]
         return inputs
 
     def _by_network(self, read: Array) -> Tensor:
