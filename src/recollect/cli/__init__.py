@@ -25,8 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from recollect.cli.train import train
 
             return train(given[1:])
+        if given[:1] == ["pymarl"]:
+            from recollect.cli.pymarl import pymarl
+
+            return pymarl(given[1:])
         app = tyro.extras.SubcommandApp()
-        for command in (_train, _eval, _watch, _plot, _inspect, _envs, _algorithms):
+        for command in (_train, _pymarl, _eval, _watch, _plot, _inspect, _envs, _algorithms):
             app.command(name=command.__name__.strip("_"))(command)
         app.cli(prog="recollect", description="Experience memory for reinforcement learning.", args=given)
     except RecollectError as error:
@@ -45,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _train() -> None:
     """Train an algorithm on an environment: recollect train maddpg simple_spread."""
+
+
+def _pymarl() -> None:
+    """Train with PyMARL's command line: recollect pymarl --config=qmix --env-config=sc2 with t_max=2050000."""
 
 
 def _envs(name: "tyro.conf.Positional[str]" = "") -> None:

@@ -26,7 +26,7 @@ from recollect.train.curves import draw_runs
 from recollect.train.loop import new_folder
 from recollect.train.settings import read_config, settled
 
-__all__ = ["train"]
+__all__ = ["told_run", "train"]
 
 _USAGE = """\
 usage: recollect train ALGORITHM ENVIRONMENT [flags]
@@ -71,7 +71,7 @@ def train(arguments: Sequence[str]) -> int:
     options = {**settings.env_options, **dict(map(_option, chosen.option))}
     settings = settled(chosen.algorithm, dataclasses.replace(chosen.run, env_options=options))
     if not chosen.seeds:
-        return _one(chosen, env, settings, chosen.folder)
+        return told_run(chosen.algorithm, env, settings, chosen.folder)
     if len(set(chosen.seeds)) < len(chosen.seeds):
         raise OptionError("seeds", "differ", " ".join(map(str, chosen.seeds)))
     folder = chosen.folder or new_folder(chosen.algorithm, env, "seeds")
@@ -84,15 +84,15 @@ def train(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _one(chosen: _Flags, env: str, settings: RunConfig, folder: Path | None) -> int:
-    """One run, shown."""
-    return _told(_shown(lambda progress: run(chosen.algorithm, env, config=settings, folder=folder, progress=progress)))
+def told_run(algorithm: Any, env: str, settings: RunConfig, folder: Path | None = None) -> int:
+    """One run, shown while it goes; returns the exit code."""
+    return _told(_shown(lambda progress: run(algorithm, env, config=settings, folder=folder, progress=progress)))
 
 
 def _begun(chosen: _Flags, env: str, settings: RunConfig, folder: Path) -> int:
     """One of several runs: a new one, or one that goes on if it was stopped."""
     if not checkpoint.exists(folder):
-        return _one(chosen, env, settings, folder)
+        return told_run(chosen.algorithm, env, settings, folder)
     if read_config(folder / "config.toml") != (env, chosen.algorithm, settings):
         raise OptionError("folder", "hold runs of these settings, to go on with them", str(folder), "Choose another.")
     if checkpoint.load_checkpoint(folder)["steps"] >= settings.steps:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from recollect.errors import RunError
-from recollect.train.records import read_metrics
+from recollect.train.records import WON, plain, read_metrics
 from recollect.train.settings import read_config
 
 __all__ = ["bands", "draw_runs", "interquartile_mean"]
@@ -54,7 +55,8 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
         env, algorithm, config = read_config(folder / "config.toml")
         alike = repr((env, algorithm, {k: v for k, v in asdict(config).items() if k not in ("seed", "steps")}))
         kinds.setdefault(alike, []).append(folder)
-    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    won = any(WON in line for folder in chain.from_iterable(kinds.values()) for line in read_metrics(folder)[:1])
+    figure, panels = plt.subplots(1 + won, figsize=(8, 4.5 + 2.5 * won), layout="constrained", squeeze=False)
     for runs in kinds.values():
         env, algorithm, _ = read_config(runs[0] / "config.toml")
         lines = [read_metrics(run) for run in runs]
@@ -62,21 +64,22 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
         for run, metrics in zip(runs, lines, strict=True):
             if not names or not metrics:
                 raise RunError("run", "have been evaluated", str(run))
-        for name in names:
-            steps = sorted(set.intersection(*({line["step"] for line in run} for run in lines)))
+        steps = sorted(set.intersection(*({line["step"] for line in run} for run in lines)))
+        for name in [*names, *([WON] if WON in lines[0][0] else [])]:
             values = np.array([[line[name] for line in run if line["step"] in steps] for run in lines])
             label = " ".join(filter(None, (algorithm.name, env, name.rpartition("/")[0])))
+            axes = panels[int(name == WON), 0]
             if len(runs) > 1:
                 middle, low, high = bands(values)
                 (drawn,) = axes.plot(steps, middle, label=f"{label} ({len(runs)} seeds)")
                 axes.fill_between(steps, low, high, alpha=0.2, color=drawn.get_color())
             else:
                 axes.plot(steps, values[0], label=label)
-    axes.set(xlabel="environment steps", ylabel="return of an agent")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    panels[0, 0].set_ylabel("return of an agent")
+    panels[0, 0].legend()
+    if won:
+        panels[1, 0].set(ylabel="battles won", ylim=(-0.03, 1.03))
+    plain(panels)
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return Path(path)

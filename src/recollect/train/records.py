@@ -9,7 +9,10 @@ from typing import Any, final
 
 from recollect.train.files import put
 
-__all__ = ["Records", "draw_curve", "read_metrics"]
+__all__ = ["WON", "Records", "draw_curve", "plain", "read_metrics"]
+
+WON = "battle_won"
+"""What environments that can be won report."""
 
 
 @final
@@ -57,8 +60,17 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def plain(panels: Any) -> None:
+    """Panels below each other, with as few lines as will do."""
+    panels[-1, 0].set_xlabel("environment steps")
+    for axes in panels[:, 0]:
+        axes.grid(alpha=0.3)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+
+
 def draw_curve(folder: Path, title: str) -> Path | None:
-    """The returns of evaluations as a picture in the run's folder."""
+    """The returns of evaluations as a picture in the run's folder, and the share of battles won where there are any."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -68,15 +80,18 @@ def draw_curve(folder: Path, title: str) -> Path | None:
     names = [name for name in (lines[0] if lines else {}) if name.split("/")[-1] == "return"]
     if not names:
         return None
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    won = [(line["step"], line[WON]) for line in lines if WON in line]
+    figure, panels = plt.subplots(1 + bool(won), figsize=(7, 4 + 2 * bool(won)), layout="constrained", squeeze=False)
+    returns = panels[0, 0]
     for name in names:
         points = [(line["step"], line[name]) for line in lines if name in line]
-        axes.plot(*zip(*points, strict=True), marker=".", label=name.rpartition("/")[0] or "return of an agent")
-    axes.set(title=title, xlabel="environment steps", ylabel="return")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+        returns.plot(*zip(*points, strict=True), marker=".", label=name.rpartition("/")[0] or "return of an agent")
+    returns.set(title=title, ylabel="return")
+    returns.legend()
+    if won:
+        panels[1, 0].plot(*zip(*won, strict=True), marker=".", color="tab:green")
+        panels[1, 0].set(ylabel="battles won", ylim=(-0.03, 1.03))
+    plain(panels)
     path = folder / "curve.png"
     figure.savefig(path, dpi=120)
     plt.close(figure)

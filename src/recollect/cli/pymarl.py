@@ -1,0 +1,276 @@
+"""``recollect pymarl``: PyMARL's command line, with its words for settings.
+
+recollect pymarl --config=qmix --env-config=sc2 with env_args.map_name=MarineMicro_MvsM_4 t_max=2050000
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from recollect import envs
+from recollect.agents.qmix import PRESETS, QMIXConfig
+from recollect.cli.train import told_run
+from recollect.errors import OptionError
+from recollect.train import RunConfig
+
+__all__ = ["pymarl"]
+
+_USAGE = """\
+usage: recollect pymarl --config=NAME --env-config=NAME [with KEY=VALUE ...]
+
+PyMARL's command line: --config is qmix, vdn or iql; --env-config is sc2 (env_args.map_name=MarineMicro_MvsM_4,
+3m, 8m, 5m_vs_6m, ...: marines) or gymma (env_args.key=mpe:SimpleSpread-v0, ...: particle worlds).
+After "with" come settings by PyMARL's names, such as t_max=2050000 lr=0.0005 env_args.map_name=8m."""
+
+_MIXERS = {"qmix": "mono", "vdn": "sum", "iql": "none", None: "none"}
+_CONFIGS = {"qmix": "mono", "vdn": "sum", "iql": "none"}
+_ENVS = {
+    "sc2": {"eval_every": 10_000, "eval_episodes": 32, "steps": 2_050_000},
+    "gymma": {"eval_every": 50_000, "eval_episodes": 100, "steps": 2_050_000},
+}
+
+# PyMARL's, EPyMARL's and PyMARL2's keys, and what they are here: a setting of the same meaning.
+_RUN = {
+    "t_max": "steps",
+    "seed": "seed",
+    "test_interval": "eval_every",
+    "test_nepisode": "eval_episodes",
+    "save_model_interval": "save_every",
+}
+_ALGORITHM = {
+    "gamma": "gamma",
+    "lr": "lr",
+    "optim_eps": "eps",
+    "grad_norm_clip": "clip",
+    "buffer_size": "episodes",
+    "rnn_hidden_dim": "hidden",
+    "hidden_dim": "hidden",
+    "obs_agent_id": "agent_id",
+    "obs_last_action": "last_action",
+    "epsilon_start": "epsilon_start",
+    "epsilon_finish": "epsilon_end",
+    "epsilon_anneal_time": "epsilon_steps",
+    "target_update_interval": "target_every",
+    "double_q": "double",
+    "mixing_embed_dim": "mixing_units",
+    "hypernet_embed": "hyper_units",
+    "td_lambda": "td_lambda",
+    "optimizer": "optimiser",
+    "use_rnn": "recurrent",
+    "standardise_rewards": "standardize_reward",
+    "reward_scalarisation": "reward",
+}
+# Keys that mean several settings, or that have one value here.
+_SPECIAL = (
+    "batch_size",
+    "batch_size_run",
+    "mixer",
+    "hypernet_layers",
+    "target_update_interval_or_tau",
+    "common_reward",
+)
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "agent": ("rnn", "n_rnn"),
+    "agent_output_type": ("q",),
+    "action_selector": ("epsilon_greedy",),
+    "learner": ("q_learner", "nq_learner"),
+    "mac": ("basic_mac", "n_mac"),
+    "runner": ("episode", "parallel"),
+    "optim_alpha": (0.99,),
+    "test_greedy": (True,),
+    "evaluation_epsilon": (0.0, 0),
+    "standardise_returns": (False,),
+    "q_lambda": (False,),
+    "evaluate": (False,),
+    "checkpoint_path": ("",),
+    "save_replay": (False,),
+}
+_NOTHING = (
+    *("use_cuda", "buffer_cpu_only", "use_tensorboard", "save_model", "local_results_path", "load_step", "name"),
+    *("log_interval", "runner_log_interval", "learner_log_interval", "label", "repeat_id", "critic_lr", "env"),
+)
+"""Keys that change nothing here: everything is logged, saved and computed on this machine anyway."""
+_SC2_ONLY: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("obs_all_health", "obs_own_health", "reward_scale", "state_last_action"), (True,)),
+    **dict.fromkeys(("continuing_episode", "obs_instead_of_state", "obs_last_action", "obs_pathing_grid"), (False,)),
+    **dict.fromkeys(("obs_terrain_height", "obs_timestep_number", "state_timestep_number"), (False,)),
+    **dict.fromkeys(("heuristic_ai", "heuristic_rest"), (False,)),
+    "reward_death_value": (10,),
+    "reward_defeat": (0,),
+    "reward_negative_scale": (0.5,),
+    "reward_scale_rate": (20,),
+    "reward_win": (200,),
+    "move_amount": (2,),
+    "step_mul": (8,),
+}
+_SC2_NOTHING = ("difficulty", "game_version", "replay_dir", "replay_prefix", "seed", "debug")
+_SC2_ARGS = ("map_name", "reward_only_positive", "reward_sparse", *_SC2_ONLY, *_SC2_NOTHING)
+_KINDS: dict[type, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
+_GYMMA_ARGS = ("key", "time_limit", "pretrained_wrapper")
+
+
+def pymarl(arguments: Sequence[str]) -> int:
+    """Run the command with these arguments; returns the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_USAGE)
+        return 0 if arguments else 2
+    names, given = _parted(arguments)
+    config = names.get("config", "")
+    env_config = names.get("env-config", "sc2")
+    _one_of("--config", config, _CONFIGS)
+    _one_of("--env-config", env_config, _ENVS)
+    env, options = (_marines if env_config == "sc2" else _particles)(given)
+    algorithm = {**PRESETS["pymarl"], "mixer": _CONFIGS[config]}
+    run: dict[str, Any] = {**_ENVS[env_config], "env_options": options}
+    for key, value in given.items():
+        if key in _RUN:
+            run[_RUN[key]] = _like(key, value, getattr(RunConfig(), _RUN[key]))
+        elif key in _ALGORITHM:
+            algorithm[_ALGORITHM[key]] = _like(key, value, getattr(QMIXConfig(), _ALGORITHM[key]))
+        elif key in _SPECIAL:
+            _special(key, value, algorithm, run)
+        elif key in _ONLY:
+            _only(key, value, _ONLY[key])
+        elif key not in _NOTHING:
+            raise _unknown("setting", key, [*_RUN, *_ALGORITHM, *_SPECIAL, *_ONLY, *_NOTHING])
+    return told_run(QMIXConfig(**algorithm), env, RunConfig(**run))
+
+
+def _parted(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Names after dashes, and settings after ``with``."""
+    names: dict[str, str] = {}
+    given: dict[str, Any] = {}
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        flag, equals, value = word.removeprefix("--").partition("=")
+        if word == "with":
+            continue
+        if word.startswith("--"):
+            if flag not in ("config", "env-config"):
+                raise _unknown("flag", f"--{flag}", ["--config", "--env-config"])
+            if not equals and not left:
+                raise OptionError(f"--{flag}", "be followed by a name", "nothing")
+            names[flag] = value if equals else left.pop(0)
+        elif equals:
+            given[flag] = _value(value)
+        else:
+            raise OptionError("argument", "be KEY=VALUE after with", repr(word))
+    return names, given
+
+
+def _value(text: str) -> Any:
+    """A value as YAML and Python write them; anything else is text."""
+    words = {"true": True, "false": False, "null": None, "none": None, "": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _like(key: str, value: Any, default: Any) -> Any:
+    """A value of the kind that the setting here has."""
+    if isinstance(default, bool) or isinstance(value, bool):
+        fits = isinstance(value, bool) and isinstance(default, bool)
+    elif isinstance(default, int):
+        fits = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    elif isinstance(default, float):
+        fits = isinstance(value, (int, float))
+    else:
+        fits = isinstance(value, str)
+    if not fits:
+        raise OptionError(key, f"be {_KINDS[type(default)]}", repr(value))
+    return value.lower() if isinstance(value, str) else type(default)(value)
+
+
+def _special(key: str, value: Any, algorithm: dict[str, Any], run: dict[str, Any]) -> None:
+    """Keys that mean several settings."""
+    if key == "batch_size":
+        algorithm |= dict.fromkeys(("batch", "warmup"), _like(key, value, 32))
+    elif key == "batch_size_run":  # one update for as many episodes as were run side by side
+        run["num_envs"] = algorithm["update_every"] = _like(key, value, 1)
+    elif key == "mixer":
+        _one_of(key, value, _MIXERS)
+        algorithm["mixer"] = _MIXERS[value]
+    elif key == "hypernet_layers":
+        _one_of(key, value, (1, 2))
+        if value == 1:
+            algorithm["hyper_units"] = 0
+    elif key == "target_update_interval_or_tau":
+        whole = isinstance(value, (int, float)) and value > 1
+        algorithm |= {"target_every": _like(key, value, 1)} if whole else {"tau": _like(key, value, 1.0)}
+    elif value is False:  # common_reward
+        algorithm["reward"] = "own"
+
+
+def _marines(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The skirmish of a StarCraft map of marines."""
+    arguments = _env_args(given, _SC2_ARGS)
+    name = str(arguments.get("map_name", "3m"))
+    sizes = re.fullmatch(r"(\d+)m(?:_vs_(\d+)m)?", name)
+    if sizes is not None:
+        name = f"marines_{sizes[1]}v{sizes[2] or sizes[1]}"
+    elif not name.startswith(("marines_", "MarineMicro_")):
+        remedy = "Other units are StarCraft's: `recollect train qmix pymarl:smac.env:StarCraft2Env` plays the real one."
+        raise OptionError(
+            "env_args.map_name", "be a map of marines, such as MarineMicro_MvsM_4 or 5m_vs_6m", name, remedy
+        )
+    for key, values in _SC2_ONLY.items():
+        if key in arguments:
+            _only(f"env_args.{key}", arguments[key], values)
+    envs.make(name).close()
+    options = {}
+    if arguments.get("reward_sparse"):
+        options["reward"] = "sparse"
+    elif arguments.get("reward_only_positive") is False:
+        options["reward"] = "losses"
+    return name, options
+
+
+def _particles(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A particle world by the names that gymma's keys have: mpe:SimpleSpread-v0, pz-mpe-simple-spread-v3."""
+    arguments = _env_args(given, _GYMMA_ARGS)
+    key = arguments.get("key")
+    if not isinstance(key, str):
+        raise OptionError("env_args.key", "name a particle world", repr(key), "Such as mpe:SimpleSpread-v0.")
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub(r"-v\d+$", "", key.split(":")[-1]))
+    name = name.lower().replace("-", "_").removeprefix("pz_mpe_")
+    envs.make(name).close()
+    options: dict[str, Any] = {"state": True}
+    if arguments.get("time_limit") is not None:
+        options["max_cycles"] = arguments["time_limit"]
+    return name, options
+
+
+def _env_args(given: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Arguments of the environment, taken out of what is given."""
+    found = {key.removeprefix("env_args."): given.pop(key) for key in list(given) if key.startswith("env_args.")}
+    for key in found:
+        if key not in known:
+            raise _unknown("argument of the environment", f"env_args.{key}", [f"env_args.{name}" for name in known])
+    return found
+
+
+def _one_of(what: str, value: Any, known: Iterable[Any]) -> None:
+    every = list(known)
+    if value not in every:
+        near = difflib.get_close_matches(str(value), [str(each) for each in every], 1, 0.5)
+        remedy = f"Did you mean {near[0]!r}?" if near else ""
+        raise OptionError(what, f"be one of {', '.join(map(str, every))}", repr(value), remedy)
+
+
+def _only(key: str, value: Any, values: Sequence[Any]) -> None:
+    if value not in values:
+        raise OptionError(key, f"be {' or '.join(map(repr, values))} here", repr(value))
+
+
+def _unknown(what: str, name: str, known: Sequence[str]) -> OptionError:
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    remedy = f"Did you mean {near[0]!r}?" if near else ""
+    return OptionError(what, "be one that PyMARL's configs have", repr(name), remedy)
