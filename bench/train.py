@@ -1,4 +1,4 @@
-"""Environment steps a CPU second of training MADDPG, against AgileRL and BenchMARL.
+"""Environment steps a CPU second of training: MADDPG against AgileRL and BenchMARL, QMIX against EPyMARL's loop.
 
 python bench/train.py --agilerl .venv-agilerl/bin/python --benchmarl .venv-benchmarl/bin/python --report docs/bench
 
@@ -25,8 +25,10 @@ PAGE = """# Training: speed
 Written by `python bench/train.py` on {day}, {machine}, Python {python}, torch {torch}, AgileRL {agilerl},
 BenchMARL {benchmarl} on VMAS {vmas}.
 
-Environment steps a CPU second of MADDPG on simple_spread with continuous actions: acting, stepping, storing and
-learning; no evaluation, no logs. All take turns of {seconds} CPU seconds, {rounds} rounds, one thread each; medians.
+## MADDPG
+
+Environment steps a CPU second on simple_spread with continuous actions: acting, stepping, storing and learning; no
+evaluation, no logs. All take turns of {seconds} CPU seconds, {rounds} rounds, one thread each; medians.
 The machine is shared: read the ratios.
 
 {table}
@@ -39,6 +41,19 @@ once a single one and once 16 in processes of their own, whose CPU time counts; 
 8 units, which it asks for. BenchMARL and recollect step 100 environments in lockstep in the first row and 10 in the
 second. BenchMARL's are of VMAS, whose policies give two numbers and not five; it collects ten steps of all before it
 learns as often as they ask for.
+
+## QMIX
+
+Environment steps a CPU second with PyMARL's sizes: GRU of 64 units, mixer of 32, hypernetworks of 64, batches of 32
+episodes, one update an episode. Beside it EPyMARL's loop written plainly in torch
+(`bench/trainers/run_plain_qmix.py`): one environment, padded episodes, a step of the networks at a time; on
+simple_spread with mpe2's world, on marines_4v4 with recollect's. All play by chance, so that episodes are alike. Medians of
+{rounds} turns, and the best turn.
+
+{mixing}
+
+Goals: 3,000 steps, and 8 times the plain loop. An update of these sizes takes 26 million operations for each step on
+simple_spread, and 34 million on marines_4v4 if the dead are counted, which recollect does not.
 """
 
 
@@ -61,8 +76,8 @@ TASKS = (Task(1024, 100, 100, 3_000), Task(256, 1, 10, 600))
 class Player:
     """A stack in a process of its own."""
 
-    def __init__(self, python: str, script: str, envs: int | None, task: Task) -> None:
-        command = [python, str(HERE / script), *map(str, (task.batch, task.every, envs or task.envs, task.warm))]
+    def __init__(self, python: str, script: str, *arguments: object) -> None:
+        command = [python, str(HERE / script), *map(str, arguments)]
         quiet = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env=quiet, text=True, **pipes)  # type: ignore[call-overload]
@@ -85,9 +100,13 @@ def main() -> None:
     parser.add_argument("--agilerl", metavar="PYTHON", help="a Python that has AgileRL")
     parser.add_argument("--benchmarl", metavar="PYTHON", help="a Python that has BenchMARL and VMAS")
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="where to write train.md")
+    parser.add_argument("--qmix", action="store_true", help="only QMIX, printed")
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     asked = parser.parse_args()
     rounds, seconds = (3, 2.0) if asked.quick else (7, 3.0)
+    if asked.qmix:
+        mixed(rounds, seconds)
+        return
     players: dict[str, tuple[str, str, int | None]] = {"recollect": (sys.executable, "run_recollect.py", None)}
     for name, script, envs in (
         ("AgileRL", "run_agilerl.py", 1),
@@ -101,14 +120,11 @@ def main() -> None:
             print(f"{name} is left out: no Python for it was named")
     lines = [f"| | {' | '.join(players)} |", "|---|" + "---|" * len(players)]
     for task in TASKS:
-        playing = {name: Player(*how, task) for name, how in players.items()}
-        speeds: dict[str, list[float]] = {name: [] for name in players}
-        for _ in range(rounds):
-            for name, player in playing.items():
-                speeds[name].append(player.turn(seconds))
-        for player in playing.values():
-            player.close()
-        medians = {name: statistics.median(found) for name, found in speeds.items()}
+        playing = {
+            name: Player(python, script, task.batch, task.every, envs or task.envs, task.warm)
+            for name, (python, script, envs) in players.items()
+        }
+        medians = {name: statistics.median(found) for name, found in played(playing, rounds, seconds).items()}
         ours = medians["recollect"]
         cells = [
             f"{speed:,.0f}" + (f" ({ours / speed:.1f})" if name != "recollect" else "")
@@ -116,6 +132,7 @@ def main() -> None:
         ]
         lines.append(f"| {task} | {' | '.join(cells)} |")
         print(lines[-1])
+    mixing = mixed(rounds, seconds)
     if asked.report:
         page = PAGE.format(
             day=date.today(),
@@ -128,8 +145,35 @@ def main() -> None:
             seconds=f"{seconds:g}",
             rounds=rounds,
             table="\n".join(lines),
+            mixing="\n".join(mixing),
         )
         (asked.report / "train.md").write_text(page)
+
+
+def played(playing: dict[str, Player], rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Steps a CPU second of every turn, taken one after another."""
+    speeds: dict[str, list[float]] = {name: [] for name in playing}
+    for _ in range(rounds):
+        for name, player in playing.items():
+            speeds[name].append(player.turn(seconds))
+    for player in playing.values():
+        player.close()
+    return speeds
+
+
+def mixed(rounds: int, seconds: float) -> list[str]:
+    """QMIX beside the plain loop, as lines of a table."""
+    lines = ["| | recollect | best turn | plain loop | times |", "|---|---|---|---|---|"]
+    for env in ("simple_spread", "marines_4v4"):
+        playing = {
+            "ours": Player(sys.executable, "run_recollect_qmix.py", env, 20_000),
+            "plain": Player(sys.executable, "run_plain_qmix.py", env, 2_000),
+        }
+        speeds = played(playing, rounds, seconds)
+        ours, plain = (statistics.median(speeds[name]) for name in ("ours", "plain"))
+        lines.append(f"| {env} | {ours:,.0f} | {max(speeds['ours']):,.0f} | {plain:,.0f} | {ours / plain:.1f} |")
+        print(lines[-1])
+    return lines
 
 
 def _version(python: str | None, package: str) -> str:

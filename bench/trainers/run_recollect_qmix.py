@@ -1,0 +1,31 @@
+"""recollect's QMIX: its own trainer, without evaluation and checkpoints."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from clock import Clock
+
+from recollect.agents.qmix import QMIXConfig
+from recollect.train import run
+
+
+def main() -> None:
+    env, warm = sys.argv[1], int(sys.argv[2])
+    config = QMIXConfig(epsilon_end=1.0)  # all play by chance, so that episodes are alike for everyone
+    clock = Clock(warm, look_every=25)
+    with tempfile.TemporaryDirectory() as folder:
+        run(
+            config,
+            env=env,
+            folder=Path(folder) / "run",
+            progress=lambda *_: clock.tick(config.lanes),
+            steps=10**9,
+            eval_every=10**9,
+            save_every=0,
+        )
+
+
+main()
