@@ -47,8 +47,8 @@ learns as often as they ask for.
 Environment steps a CPU second with PyMARL's sizes: GRU of 64 units, mixer of 32, hypernetworks of 64, batches of 32
 episodes, one update an episode. Beside it EPyMARL's loop written plainly in torch
 (`bench/trainers/run_plain_qmix.py`): one environment, padded episodes, a step of the networks at a time; on
-simple_spread with mpe2's world, on marines_4v4 with recollect's. All play by chance, so that episodes are alike. Medians of
-{rounds} turns, and the best turn.
+simple_spread with mpe2's world, on marines_4v4 with recollect's. All play by chance, so that episodes are alike.
+Medians of {rounds} turns, and the best turn.
 
 {mixing}
 

@@ -21,11 +21,13 @@ from PIL import Image
 import recollect as rc
 from recollect import train
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
+from recollect.agents.qmix import QMIXConfig
 from recollect.train import checkpoint
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
 
 SMALL = MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, hidden=(16,))
+MIXED = QMIXConfig(warmup=8, batch=8, episodes=40, hidden=8, mixing_units=4, hyper_units=4, epsilon_steps=3000)
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 700, "film": False}
 
 
@@ -55,9 +57,12 @@ def same(one: Path, two: Path) -> None:
         ("simple_tag", MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, prioritized=0.6, n_step=3)),
         ("marines_3v3", SMALL),
         ("simple_tag", dataclasses.replace(SMALL, ensemble=2, infer=True, normalize_obs=True, normalize_reward=True)),
+        ("marines_3v3", MIXED),
+        ("simple_spread", dataclasses.replace(MIXED, mixer="sum", prioritized=0.6, td_lambda=0.5, update_every=2)),
+        ("marines_3v3", dataclasses.replace(MIXED, mixer="none", share=False, standardize_reward=True)),
     ],
 )
-def test_stopped_and_resumed_is_as_if_it_had_not(env: str, algorithm: MADDPGConfig, tmp_path: Path) -> None:
+def test_stopped_and_resumed_is_as_if_it_had_not(env: str, algorithm: Any, tmp_path: Path) -> None:
     train.run(algorithm, env, folder=tmp_path / "whole", steps=4000, **FEW)
     train.run(algorithm, env, folder=tmp_path / "parts", steps=1700, **FEW)
     for steps in (2304, 4000):
@@ -114,6 +119,28 @@ def test_an_adapted_environment_begins_anew_on_resuming(tmp_path: Path) -> None:
     assert result.steps == 900
     batch = checkpoint.load_memory(tmp_path / "run").sample(500)
     assert (np.abs(batch.next_obs[..., 2:4] - batch.obs[..., 2:4]) < 0.5).all()  # no step joins two episodes
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pettingzoo:mpe2.simple_spread_v3", "pettingzoo:mpe2.simple_speaker_listener_v4", "pymarl:pymarl_world:Old"],
+)
+def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
+    few = FEW | {"num_envs": 2, "steps": 800, "eval_every": 400}
+    train.run(MIXED, name, folder=tmp_path / "run", **few)
+    result = train.resume(tmp_path / "run", steps=1200)
+    assert np.isfinite(result.metrics["loss"])
+    assert load_run(tmp_path / "run").evaluate(3)["length"] > 1
+
+
+def test_updates_keep_their_ratio_to_episodes(tmp_path: Path) -> None:
+    """However many environments step together, and whenever their episodes end."""
+    for num_envs in (1, 7):
+        folder = tmp_path / str(num_envs)
+        train.run(MIXED, "marines_3v3", folder=folder, **(FEW | {"num_envs": num_envs, "steps": 1001}))
+        facts = checkpoint.load_checkpoint(folder)
+        assert facts["episodes"] > 20
+        assert facts["updates"] == facts["episodes"] - 7
 
 
 def test_nan_stops_a_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,162 @@
+"""PyMARL's command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import cli
+from recollect.agents.qmix import QMIXConfig
+from recollect.cli import pymarl
+from recollect.train import RunConfig
+from recollect.train.settings import read_config
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What would have been trained."""
+    found: list[Any] = []
+
+    def note(*what: Any) -> int:
+        found.append(what)
+        return 0
+
+    monkeypatch.setattr(pymarl, "told_run", note)
+    return found
+
+
+def test_the_documents_own_line(asked: list[Any]) -> None:
+    line = "pymarl --config=qmix --env-config=sc2 with env_args.map_name=MarineMicro_MvsM_4 t_max=2050000"
+    assert cli.main(line.split()) == 0
+    algorithm, env, run = asked[0]
+    assert env == "MarineMicro_MvsM_4"
+    assert algorithm == QMIXConfig(optimiser="rmsprop", lr=5e-4, eps=1e-5)
+    assert run == RunConfig(steps=2_050_000, eval_every=10_000, eval_episodes=32)
+
+
+def test_keys_are_mapped(asked: list[Any]) -> None:
+    line = """pymarl --config vdn --env-config gymma with env_args.key=pz-mpe-simple-speaker-listener-v4
+        env_args.time_limit=30 lr=1e-3 batch_size=8 buffer_size=100 rnn_hidden_dim=16 epsilon_finish=0.1
+        epsilon_anneal_time=7 target_update_interval_or_tau=0.01 grad_norm_clip=5 double_q=False hypernet_layers=1
+        obs_last_action=false use_rnn=False standardise_rewards=True reward_scalarisation=mean test_interval=100
+        test_nepisode=3 seed=9 use_cuda=False runner=parallel batch_size_run=4 gamma=1 optimizer=adam td_lambda=0.5"""
+    assert cli.main(line.split()) == 0
+    algorithm, env, run = asked[0]
+    assert env == "simple_speaker_listener"
+    assert algorithm == QMIXConfig(
+        mixer="sum",
+        lr=1e-3,
+        batch=8,
+        warmup=8,
+        episodes=100,
+        hidden=16,
+        epsilon_end=0.1,
+        epsilon_steps=7,
+        tau=0.01,
+        clip=5.0,
+        double=False,
+        hyper_units=0,
+        last_action=False,
+        recurrent=False,
+        standardize_reward=True,
+        reward="mean",
+        update_every=4,
+        gamma=1.0,
+        optimiser="adam",
+        eps=1e-5,
+        td_lambda=0.5,
+    )
+    options = {"state": True, "max_cycles": 30}
+    wanted = RunConfig(steps=2_050_000, eval_every=100, eval_episodes=3, seed=9, num_envs=4, env_options=options)
+    assert run == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "options"),
+    [
+        ("with env_args.map_name=3m", "marines_3v3", {}),
+        ("with env_args.map_name=5m_vs_6m env_args.reward_sparse=True", "marines_5v6", {"reward": "sparse"}),
+        ("with env_args.map_name=8m env_args.reward_only_positive=False", "marines_8v8", {"reward": "losses"}),
+        ("--env-config=gymma with env_args.key=mpe:SimpleTag-v0", "simple_tag", {"state": True}),
+    ],
+)
+def test_names_of_environments(words: str, env: str, options: dict[str, Any], asked: list[Any]) -> None:
+    assert cli.main(["pymarl", "--config=iql", *words.split()]) == 0
+    assert asked[0][0].name == "iql"
+    assert asked[0][1] == env
+    assert asked[0][2].env_options == options
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--config=qmx", "--config must be one of qmix, vdn, iql, got 'qmx'. Did you mean 'qmix'?"),
+        ("--config=qmix --env-config=sc", "--env-config must be one of sc2, gymma, got 'sc'. Did you mean 'sc2'?"),
+        ("--config=qmix --seed=3", "flag must be one that PyMARL's configs have, got '--seed'"),
+        ("--config", "--config must be followed by a name, got nothing"),
+        ("--config=qmix t_max", "argument must be KEY=VALUE after with, got 't_max'"),
+        (
+            "--config=qmix with t_maxx=3",
+            "setting must be one that PyMARL's configs have, got 't_maxx'. Did you mean 't_max'?",
+        ),
+        ("--config=qmix with batch_size=a", "batch_size must be a whole number, got 'a'"),
+        ("--config=qmix with double_q=3", "double_q must be True or False, got 3"),
+        ("--config=qmix with lr=True", "lr must be a number, got True"),
+        ("--config=qmix with mixer=max", "mixer must be one of qmix, vdn, iql, None, got 'max'. Did you mean 'qmix'?"),
+        ("--config=qmix with runner=foo", "runner must be 'episode' or 'parallel' here, got 'foo'"),
+        ("--config=qmix with env_args.step_mul=4", "env_args.step_mul must be 8 here, got 4"),
+        (
+            "--config=qmix with env_args.mapname=3m",
+            "argument of the environment must be one that PyMARL's configs have, got 'env_args.mapname'. "
+            "Did you mean 'env_args.map_name'?",
+        ),
+        (
+            "--config=qmix with env_args.map_name=2s3z",
+            "env_args.map_name must be a map of marines, such as MarineMicro_MvsM_4 or 5m_vs_6m, got 2s3z. Other units "
+            "are StarCraft's: `recollect train qmix pymarl:smac.env:StarCraft2Env` plays the real one.",
+        ),
+        (
+            "--config=qmix --env-config=gymma",
+            "env_args.key must name a particle world, got None. Such as mpe:SimpleSpread-v0.",
+        ),
+    ],
+)
+def test_what_is_refused(words: str, message: str, asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pymarl", *words.split()]) == 2
+    assert capsys.readouterr().err.strip() == message
+    assert not asked
+
+
+def test_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = "pymarl --config=qmix --env-config=sc2 with env_args.map_name=MarineMicro_MvsM_4 t_max=1200 batch_size=4"
+    assert cli.main([*line.split(), "test_nepisode=3", "rnn_hidden_dim=8"]) == 0
+    assert "battle_won" in capsys.readouterr().out
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert read_config(folder / "config.toml")[1].name == "qmix"
+    assert (folder / "episode.gif").exists()
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pymarl", "--help"]) == 0
+    assert "env_args.map_name" in capsys.readouterr().out
+    assert cli.main(["pymarl"]) == 2
+
+
+def test_presets(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    flags = ["--steps", "300", "--num-envs", "4", "--eval-episodes", "2", "--no-film", "--folder", str(folder)]
+    assert cli.main(["train", "qmix", "marines_3v3", "--preset=pymarl2", "--batch", "5", *flags]) == 0
+    algorithm = read_config(folder / "config.toml")[1]
+    assert (algorithm.batch, algorithm.td_lambda, algorithm.update_every) == (5, 0.6, 8)
+
+
+def test_presets_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", "qmix", "marines_3v3", "--preset", "pymarl3"]) == 2
+    assert cli.main(["train", "maddpg", "simple", "--preset", "pymarl"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "preset must be one of pymarl, epymarl, pymarl2, got 'pymarl3'. Did you mean 'pymarl'?",
+        "--preset must be for an algorithm that has presets, got maddpg",
+    ]
