@@ -121,6 +121,7 @@ def test_an_adapted_environment_begins_anew_on_resuming(tmp_path: Path) -> None:
     assert (np.abs(batch.next_obs[..., 2:4] - batch.obs[..., 2:4]) < 0.5).all()  # no step joins two episodes
 
 
+@pytest.mark.filterwarnings("ignore:Old takes a seed")
 @pytest.mark.parametrize(
     "name",
     ["pettingzoo:mpe2.simple_spread_v3", "pettingzoo:mpe2.simple_speaker_listener_v4", "pymarl:pymarl_world:Old"],
