@@ -71,6 +71,13 @@ class Old:
         pass
 
 
+class Calm(Old):
+    """What breaks the world may not be done."""
+
+    def get_avail_actions(self) -> Any:
+        return [[allowed * (action < 3) for action, allowed in enumerate(row)] for row in super().get_avail_actions()]
+
+
 class New(Old):
     """As EPyMARL's newer ones: ``obs, reward, terminated, truncated, info``, and a seed at reset."""
 

@@ -121,10 +121,10 @@ def test_an_adapted_environment_begins_anew_on_resuming(tmp_path: Path) -> None:
     assert (np.abs(batch.next_obs[..., 2:4] - batch.obs[..., 2:4]) < 0.5).all()  # no step joins two episodes
 
 
-@pytest.mark.filterwarnings("ignore:Old takes a seed")
+@pytest.mark.filterwarnings("ignore:Calm takes a seed")
 @pytest.mark.parametrize(
     "name",
-    ["pettingzoo:mpe2.simple_spread_v3", "pettingzoo:mpe2.simple_speaker_listener_v4", "pymarl:pymarl_world:Old"],
+    ["pettingzoo:mpe2.simple_spread_v3", "pettingzoo:mpe2.simple_speaker_listener_v4", "pymarl:pymarl_world:Calm"],
 )
 def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
     few = FEW | {"num_envs": 2, "steps": 800, "eval_every": 400}
