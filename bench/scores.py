@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.agents.maddpg import MADDPGConfig
+from recollect.agents.qmix import QMIXConfig
 from recollect.train import RunConfig, checkpoint, resume, run
 from recollect.train.replay import load_run
 from recollect.train.settings import read_config
@@ -83,6 +84,22 @@ for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("a
         seeds=10,  # DDPG's policies come out very different
         options={**CONTINUOUS, "squared": True, "velocity_first": True},
     )
+
+
+# QMIX, VDN and IQL on whole episodes.
+for name, mixer in {"qmix": "mono", "vdn": "sum", "iql": "none"}.items():
+    CONTESTS[f"marines_{name}"] = Contest(
+        "marines_4v4",
+        QMIXConfig(mixer=mixer),
+        ("battle_won", "return"),
+        "QMIX .95 won at 500k" if name == "qmix" else "",
+        steps=500_000,
+    )
+CONTESTS["marines_long"] = Contest(
+    "marines_4v4", QMIXConfig(), ("battle_won", "return"), ".95 won at 2.05M", steps=2_050_000, seeds=1
+)
+CONTESTS["marines_8v8"] = Contest("marines_8v8", QMIXConfig(), ("battle_won", "return"), ".9 won", steps=500_000)
+CONTESTS["spread_qmix"] = Contest("simple_spread", QMIXConfig(), ("return",), "-9.0 at 1M, a sum of -27")
 
 
 def score(name: str, seed: int) -> dict[str, float]:

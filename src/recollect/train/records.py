@@ -62,8 +62,11 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def plain(panels: Any) -> None:
     """Panels below each other, with as few lines as will do."""
+    from matplotlib.ticker import EngFormatter
+
     panels[-1, 0].set_xlabel("environment steps")
     for axes in panels[:, 0]:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.3)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
