@@ -32,6 +32,18 @@ def play(memory: rc.Memory, steps: int, every: int = 0, start: int = 0) -> None:
         )
 
 
+def test_bytes_in_use_are_those_of_rows_that_are_held() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field((100,))), 1000, lanes=2, seed=0)
+    assert memory.used_nbytes == 0
+    for t in range(60):
+        ended = np.full(2, t % 20 == 19)
+        obs = np.zeros((2, 100))
+        memory.append(obs=obs, reward=np.zeros(2), terminated=ended, truncated=np.zeros(2, bool), final_obs=obs)
+    assert memory.used_nbytes == int(memory.nbytes * (2 * 63 / 1000))
+    memory.forget(0, 42)
+    assert memory.used_nbytes == int(memory.nbytes * ((63 + 21) / 1000))
+
+
 def test_views_are_read_only_and_live() -> None:
     memory = rc.Memory(SCHEMA, 20, 2, seed=0)
     play(memory, 3)

@@ -18,7 +18,8 @@ def inspect(path: Path, out: Path | None) -> None:
     """Print a memory's fields, bytes, episodes, returns and priorities, and draw them."""
     memory = checkpoint.load_memory(path) if checkpoint.exists(path) else Memory.load(path)
     facts = _facts(memory)
-    print(f"{len(memory):,} steps in {memory.capacity:,} rows, {memory.lanes} lanes, {memory.nbytes / 2**20:.1f} MiB")
+    used, room = (f"{bytes_ / 2**20:.1f} MiB" for bytes_ in (memory.used_nbytes, memory.nbytes))
+    print(f"{len(memory):,} steps, {used}; room for {memory.capacity:,} rows in {memory.lanes} lanes, {room}")
     print(f"sampler {memory.sampler}, window {memory.window}")
     width = max(len(column.key) for column in memory.schema)
     for column in memory.schema:

@@ -233,6 +233,12 @@ class Memory:
         return self._store.nbytes() + self._reader.nbytes()
 
     @property
+    def used_nbytes(self) -> int:
+        """The part of these bytes that rows take which are held now, closing rows included."""
+        tails, heads = self._store.heads()
+        return int(self.nbytes * (int((heads - tails).sum()) / self.capacity))
+
+    @property
     def episodes(self) -> Nest:
         """Episodes with steps in memory, as arrays: ``lane``, ``id``, ``start``, ``length``, ``terminated``,
         ``truncated``, ``whole`` (False if the first steps were overwritten). An id counts within its lane.
