@@ -136,7 +136,7 @@ def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert "3 adversary: see 16 numbers, do one of 5" in shown
     assert cli.main(["envs", "marines_2v7"]) == 0
     shown = capsys.readouterr().out
-    assert "2 agents: see 45 numbers, do one of 13 (action masks)" in shown
+    assert "2 agents: see 45 numbers, do one of 13 (action masks, agent masks)" in shown
     assert "limit = 60" in shown
     assert cli.main(["envs", "gymnasium:CartPole-v1"]) == 0
     assert "1 agent: see 4 numbers, do one of 2" in capsys.readouterr().out

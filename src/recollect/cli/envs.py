@@ -71,7 +71,7 @@ def describe(env: Env) -> list[str]:
 
 
 def _group(group: AgentGroup) -> str:
-    masks = [text for flag, text in ((group.avail, "action masks"), (group.mask, "agents come and go")) if flag]
+    masks = [text for flag, text in ((group.avail, "action masks"), (group.mask, "agent masks")) if flag]
     more = f" ({', '.join(masks)})" if masks else ""
     title = f"{len(group)} {group.name or 'agent'}{'s' if len(group) > 1 and not group.name else ''}"
     return f"{title}: see {_space(group.obs_space)}, do {_space(group.action_space)}{more}"

@@ -39,7 +39,7 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def __init__(self, env: Env, *, unavailable: Literal["refuse", "first"] = "refuse") -> None:
         if env.num_envs != 1:
             raise OptionError("env", "be made with num_envs=1", env.num_envs)
-        if any(group.mask for group in env.groups):
+        if any(group.mask and not group.avail for group in env.groups):  # who may do nothing can stay
             raise OptionError("env", "have agents that stay", f"{env.name}, where they come and go")
         if unavailable not in ("refuse", "first"):
             raise OptionError("unavailable", "be 'refuse' or 'first'", repr(unavailable))

@@ -48,7 +48,7 @@ class ToPymarl:
             if value not in allowed:
                 raise OptionError(name, f"be {allowed[0]!r} or {allowed[1]!r}", repr(value))
         for group in env.groups:
-            if group.mask:
+            if group.mask and not group.avail:  # who may do nothing can stay
                 raise OptionError("env", "have agents that stay", f"{env.name}, where they come and go")
             if not isinstance(group.action_space, spaces.Discrete):
                 raise OptionError("env", "have discrete actions", group.action_space)
