@@ -126,7 +126,7 @@ class QMIXConfig:
     @property
     def lanes(self) -> int:
         """Environments in lockstep that suit it: updates follow episodes, and should not come in bursts."""
-        return 16
+        return 32
 
     def due(self, _steps: int, episodes: int, /) -> int:
         """Updates that there should have been by now."""
