@@ -9,7 +9,7 @@
 
 #include "dense.hpp"
 
-#if defined(__AVX__)
+#if defined(__AVX__) && RECOLLECT_LANES == 8
 #include <immintrin.h>
 #endif
 
@@ -40,7 +40,7 @@ RECOLLECT_INLINE Vec power_of_two(Vec x) {
   return x;
 }
 // b if either is not a number
-#if defined(__AVX__)
+#if defined(__AVX__) && RECOLLECT_LANES == 8
 RECOLLECT_INLINE Vec lower(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 RECOLLECT_INLINE Vec higher(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 #else

@@ -34,10 +34,12 @@ inline Values values_of(nanobind::handle object, std::ptrdiff_t columns, bool wr
   constexpr std::ptrdiff_t kBytes = sizeof(float);
   const bool fits = (groups < 0 || PyArray_DIM(array, 0) == groups) && (rows < 0 || PyArray_DIM(array, 1) == rows) &&
                     PyArray_DIM(array, 2) == columns;
-  const bool odd = (columns > 1 && strides[2] != kBytes) || strides[0] % kBytes || strides[1] % kBytes;
+  const bool one = PyArray_DIM(array, 1) <= 1;  // row, whose step NumPy may leave at anything
+  const bool odd = (columns > 1 && strides[2] != kBytes) || strides[0] % kBytes ||
+                   (!one && (strides[1] == 0 || strides[1] % kBytes));
   if (!fits || (odd && PyArray_SIZE(array) > 0))
     throw std::invalid_argument("values must be [groups, rows, " + std::to_string(columns) + "], row by row");
-  return {static_cast<float*>(PyArray_DATA(array)), strides[0] / kBytes, strides[1] / kBytes};
+  return {static_cast<float*>(PyArray_DATA(array)), strides[0] / kBytes, one ? columns : strides[1] / kBytes};
 }
 
 inline std::ptrdiff_t dim(nanobind::handle object, int axis) {

@@ -148,13 +148,26 @@ class Plain:
                     reward = min(max(reward, -10), 10)
                 rewards.append(torch.as_tensor(reward, dtype=torch.float32))
                 counted.append(torch.tensor(there_all) if config.mixer == "none" else torch.ones(()))
-            wanted = self.targets_of(rewards, nexts, batch["terminated"][steps.start : steps.stop])
-            away = [one - other for one, other in zip(taken, wanted, strict=True)]
+            over = batch["terminated"][steps.start : steps.stop]
+            if config.mixer == "none":  # each agent by itself, up to where it is not there any more
+                alone = []
+                for agent in range(len(nexts[0])):
+                    own = [reward if reward.dim() == 0 else reward[agent] for reward in rewards]
+                    gone = [counted[t + 1][agent] == 0 for t in range(length - 1)]
+                    gone.append(self.gone(fields, rows[-1])[agent])
+                    alone.append(self.targets_of(own, [each[agent] for each in nexts], over | np.array(gone)))
+                wanted = [torch.stack([one[t] for one in alone]) for t in range(length)]
+            else:
+                wanted = self.targets_of(rewards, nexts, over)
+            away = [(one - other) * some for one, other, some in zip(taken, wanted, counted, strict=True)]
             weight = float(batch["weights"][episode])
             for error, some in zip(away, counted, strict=True):
-                total = total + weight * (error**2 * some).sum()
+                total = total + weight * (error**2).sum()
                 count += int(some.sum())
-            errors.append(float(np.mean([float(error.detach().abs().mean()) for error in away])))
+            each = [
+                error.detach().abs().sum() / some.sum().clamp(min=1) for error, some in zip(away, counted, strict=True)
+            ]
+            errors.append(float(torch.stack(each).mean()))
         loss = total / count
         self.optimiser.zero_grad()
         loss.backward()
@@ -165,9 +178,17 @@ class Plain:
         for name, net in self.nets.items():
             if config.tau:
                 self.targets[name] += config.tau * (net.detach() - self.targets[name])
-            elif self.updates * config.update_every % config.target_every < config.update_every:
+            elif (config.warmup + (self.updates - 1) * config.update_every) % config.target_every < config.update_every:
                 self.targets[name] = net.detach().clone()
         return float(loss.detach()), errors
+
+    def gone(self, fields: list[Any], row: int) -> list[bool]:
+        """Who is not there, of everyone."""
+        every = [
+            ~field["agent_mask"][row] if team.group.mask else np.zeros(team.agents, bool)
+            for team, field in zip(self.teams, fields, strict=True)
+        ]
+        return list(np.concatenate(every))
 
     def state(self, batch: Any, fields: list[Any], row: int) -> Tensor:
         if self.env.state_space is not None:
@@ -181,6 +202,10 @@ class Plain:
         def after(t: int, n: int) -> Tensor:
             """The return of n steps from t on, fewer where the episode is over."""
             n = min(n, length - t)
+            for k in range(n):
+                if terminated[t + k]:
+                    n = k + 1
+                    break
             found = sum((config.gamma**k * rewards[t + k] for k in range(n)), torch.zeros(()))
             return found + config.gamma**n * nexts[t + n - 1] * (0.0 if terminated[t + n - 1] else 1.0)
 

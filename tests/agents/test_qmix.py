@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from qmix_plain import Plain
+from scipy.stats import chisquare
 
 from recollect import envs
 from recollect.agents.qmix import PRESETS, QMIX, QMIXConfig
@@ -40,6 +41,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"recurrent": False, "optimiser": "rmsprop", "hyper_units": 0, "clip": 0.01}, {}),
     ("marines_3v3", {"share": False, "n_step": 3, "prioritized": 0.6}, {"limit": 9}),
     ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
+    ("marines_3v3", {"mixer": "none", "n_step": 4, "prioritized": 1.0}, {}),
+    ("marines_2v2", {"update_every": 2, "target_every": 4, "warmup": 3}, {"limit": 9}),
     ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
     ("simple_spread", {"mixer": "none", "reward": "own", "n_step": 2}, {"max_cycles": 7, "state": True}),
     ("simple_spread", {"standardize_reward": True, "target_every": 2}, {"max_cycles": 7, "state": True}),
@@ -53,6 +56,10 @@ def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: 
     config = QMIXConfig(**{**SMALL, **changes})
     env, memory, learner = played(name, config, **options)
     plain = Plain(learner, env)
+    if config.prioritized:
+        batch = memory.sample(40)
+        memory.reweigh(batch, 0.01 + np.arange(40))
+        assert len(set(memory.sample(40)["weights"].tolist())) > 3
     for _ in range(4):
         batch = memory.sample(4)
         losses, errors = learner.update(batch)
@@ -234,6 +241,49 @@ def test_states_begin_anew_where_episodes_end() -> None:
     assert not before[0].view(shape)[[0, 2]].any()
 
 
+def test_chance_is_as_often_as_it_should_be() -> None:
+    """Of 20,000 choices among five, a share of epsilon by chance and the rest the best; at epsilon 1 all alike."""
+    config = QMIXConfig(**{**SMALL, "recurrent": False}, epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=1000)
+    env = envs.make("simple_spread", num_envs=4)
+    learner = config.learner(env, 0)
+    (team,) = learner._teams
+    team.nets.flat.zero_()
+    team.nets.flat[:, -5:] = torch.tensor([0.0, 0.0, 7.0, 0.0, 0.0])
+    seen = {"obs": np.zeros((20_000, 3, 18), np.float32)}
+    player = learner.player(20_000, explore=True)
+    for step, epsilon in ((0, 1.0), (500, 0.6), (1000, 0.2), (9000, 0.2)):
+        action = player.act(seen, step)["action"]
+        share = epsilon / 5
+        wanted = np.full(5, share) + (1 - epsilon) * (np.arange(5) == 2)
+        assert chisquare(np.bincount(action.ravel(), minlength=5), wanted * action.size).pvalue > 1e-4
+    assert (learner.player(20_000, explore=False).act(seen)["action"] == 2).all()
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(1, 12))
+def test_the_newest_episodes_are_kept_whole(periods: list[int], wanted: int) -> None:
+    """Lanes whose episodes are of different lengths; what is kept, beside a list of all that has ended."""
+    config = QMIXConfig(**{**SMALL, "episodes": wanted})
+    env = envs.make("simple", num_envs=len(periods), max_cycles=9)
+    memory, ended = config.memory(env, 0), []
+    for t in range(60):
+        over = np.array([t % period == period - 1 for period in periods])
+        obs, none = np.full((len(periods), 1, 4), t, np.float32), np.zeros(len(periods), bool)
+        acted = {"action": np.zeros((len(periods), 1), int), "reward": np.zeros((len(periods), 1))}
+        memory.append(obs=obs, **acted, terminated=over, truncated=none, final_obs=obs)
+        ended += [(t, lane, periods[lane]) for lane in np.flatnonzero(over)]
+        if over.any():
+            config.tidy(memory, len(ended), int(over.sum()))
+        kept = memory.episodes
+        done = kept.terminated & kept.whole
+        assert done.sum() == memory.ready == min(len(ended), wanted)
+        oldest = min(time for time, _, _ in ended[-wanted:]) if ended else 0
+        found = sorted(zip(kept.lane[done].tolist(), kept.length[done].tolist(), strict=True))
+        surely = [(lane, length) for time, lane, length in ended if time > oldest]
+        assert all(found.count(each) >= surely.count(each) for each in surely)
+        running = ~kept.terminated
+        assert (kept.length[running] == [(t + 1) % periods[lane] for lane in kept.lane[running]]).all()
+
+
 def test_the_oldest_episodes_are_forgotten() -> None:
     config = QMIXConfig(**{**SMALL, "episodes": 20})
     env = envs.make("simple_spread", num_envs=4, max_cycles=3)
@@ -279,6 +329,28 @@ def test_settings_that_cannot_be() -> None:
         assert str(refused.value) == message
 
 
-def test_presets_are_settings() -> None:
-    for changes in PRESETS.values():
-        assert QMIXConfig(**changes) != QMIXConfig()
+def test_presets() -> None:
+    """PyMARL's default.yaml and qmix.yaml, EPyMARL's, PyMARL2's."""
+    plain = QMIXConfig(gamma=0.99, batch=32, episodes=5000, target_every=200, double=True, hidden=64, clip=10.0)
+    assert plain == QMIXConfig(
+        mixing_units=32, hyper_units=64, epsilon_start=1.0, epsilon_end=0.05, epsilon_steps=50_000
+    )
+    assert PRESETS == {
+        "pymarl": {"optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
+        "epymarl": {"recurrent": False, "last_action": False, "standardize_reward": True},
+        "pymarl2": {
+            "lr": 1e-3,
+            "batch": 128,
+            "warmup": 128,
+            "update_every": 8,
+            "td_lambda": 0.6,
+            "epsilon_steps": 100_000,
+        },
+    }
+
+
+def test_more_episodes_than_there_is_room_for() -> None:
+    with pytest.raises(
+        OptionError, match=r"^episodes must fit in memory, got 1000000000. Remember fewer episodes \(--epis"
+    ):
+        QMIXConfig(episodes=10**9).memory(envs.make("marines_4v4"), 0)

@@ -133,6 +133,7 @@ def test_what_does_not_fit_is_refused() -> None:
         lambda: core.backward(flat, flat.copy(), x, [4, 2], kept[:-1], out),
         lambda: core.backward(flat, flat[:1].copy(), x, [4, 2], kept, out),
         lambda: core.backward(flat, flat.copy(), x, [6, 2], kept, out),
+        lambda: core.backward(flat, flat.copy(), x, [4, 2], kept, np.broadcast_to(out[:, :1], out.shape)),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="must"):

@@ -65,7 +65,6 @@ def test_keys_are_mapped(asked: list[Any]) -> None:
         update_every=4,
         gamma=1.0,
         optimiser="adam",
-        eps=1e-5,
         td_lambda=0.5,
     )
     options = {"state": True, "max_cycles": 30}
@@ -108,6 +107,23 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
         ("--config=qmix with runner=foo", "runner must be 'episode' or 'parallel' here, got 'foo'"),
         ("--config=qmix with env_args.step_mul=4", "env_args.step_mul must be 8 here, got 4"),
         (
+            "--config=qmix with env_args.reward_sparse=maybe",
+            "env_args.reward_sparse must be True or False, got 'maybe'",
+        ),
+        ("--config=qmix with reward_scalarisation=max", "reward_scalarisation must be 'sum' or 'mean' here, got 'max'"),
+        (
+            "--config=qmix with common_reward=False",
+            "common_reward must be True where values are mixed, got False. Use --config=iql.",
+        ),
+        (
+            "--config=qmix --env-config=gymma with env_args.key=mpe:SimpleTag-v0 env_args.pretrained_wrapper=Tag",
+            "env_args.pretrained_wrapper must be None here, got 'Tag'",
+        ),
+        (
+            "--config=qmix --env-config=gymma with env_args.key=mpe:SimpleTag-v0 env_args.time_limit=abc",
+            "env_args.time_limit must be a whole number, got 'abc'",
+        ),
+        (
             "--config=qmix with env_args.mapname=3m",
             "argument of the environment must be one that PyMARL's configs have, got 'env_args.mapname'. "
             "Did you mean 'env_args.map_name'?",
@@ -127,6 +143,25 @@ def test_what_is_refused(words: str, message: str, asked: list[Any], capsys: pyt
     assert cli.main(["pymarl", *words.split()]) == 2
     assert capsys.readouterr().err.strip() == message
     assert not asked
+
+
+def test_what_epymarl_has(asked: list[Any]) -> None:
+    """gymma is EPyMARL's, whose targets wait for updates; the order of keys does not matter."""
+    line = "pymarl --config=qmix --env-config=gymma with env_args.key=mpe:SimpleSpread-v0"
+    keys = (
+        "target_update_interval_or_tau=50 batch_size_run=4 hypernet_layers=1 hypernet_embed=64 obs_individual_obs=False"
+    )
+    assert cli.main([*line.split(), *keys.split()]) == 0
+    assert cli.main([*line.split(), *reversed(keys.split())]) == 0
+    wanted = QMIXConfig(
+        recurrent=False,
+        last_action=False,
+        standardize_reward=True,
+        update_every=4,
+        target_every=200,
+        hyper_units=0,
+    )
+    assert [algorithm for algorithm, _, _ in asked] == [wanted, wanted]
 
 
 def test_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

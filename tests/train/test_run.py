@@ -22,6 +22,7 @@ import recollect as rc
 from recollect import train
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.agents.qmix.player import Player
 from recollect.train import checkpoint
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
@@ -127,11 +128,48 @@ def test_an_adapted_environment_begins_anew_on_resuming(tmp_path: Path) -> None:
     ["pettingzoo:mpe2.simple_spread_v3", "pettingzoo:mpe2.simple_speaker_listener_v4", "pymarl:pymarl_world:Calm"],
 )
 def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
-    few = FEW | {"num_envs": 2, "steps": 800, "eval_every": 400}
-    train.run(MIXED, name, folder=tmp_path / "run", **few)
+    few = FEW | {"num_envs": 2, "steps": 790, "eval_every": 400}
+    train.run(dataclasses.replace(MIXED, episodes=200), name, folder=tmp_path / "run", **few)
     result = train.resume(tmp_path / "run", steps=1200)
     assert np.isfinite(result.metrics["loss"])
     assert load_run(tmp_path / "run").evaluate(3)["length"] > 1
+    kept = checkpoint.load_memory(tmp_path / "run").episodes
+    done = kept.terminated | kept.truncated
+    limit = kept.length.max()
+    assert (kept.length[done] != limit).sum() == 2  # those that were cut off by the stop
+    assert (kept.length[~done] <= limit).all()
+
+
+def test_what_players_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How far the run is, and of every end; the memory is tidied, and reweighed by the errors of its batches."""
+    told: dict[str, list[Any]] = {"steps": [], "ends": [], "tidied": [], "reweighed": []}
+    act, ended = Player.act, Player.ended
+    reweigh, tidy = rc.Memory.reweigh, QMIXConfig.tidy
+    monkeypatch.setattr(Player, "act", lambda self, seen, step=0: told["steps"].append(step) or act(self, seen, step))
+    monkeypatch.setattr(Player, "ended", lambda self, rows: told["ends"].append(rows.sum()) or ended(self, rows))
+    monkeypatch.setattr(
+        rc.Memory,
+        "reweigh",
+        lambda self, batch, errors: told["reweighed"].append(errors) or reweigh(self, batch, errors),
+    )
+    monkeypatch.setattr(
+        QMIXConfig,
+        "tidy",
+        lambda self, memory, episodes, fresh: told["tidied"].append(episodes) or tidy(self, memory, episodes, fresh),
+    )
+    algorithm = dataclasses.replace(MIXED, prioritized=0.5, episodes=20)
+    few = FEW | {"steps": 1200, "eval_every": 10_000, "eval_episodes": 1}
+    train.run(algorithm, "marines_3v3", folder=tmp_path / "run", **few)
+    facts = checkpoint.load_checkpoint(tmp_path / "run")
+    assert told["steps"][:150] == list(range(0, 1200, 8))
+    assert told["tidied"][-1] == facts["episodes"]
+    assert sum(told["ends"]) == facts["episodes"] + 1  # one of the evaluation
+    assert len(told["reweighed"]) == facts["updates"]
+    assert all((errors > 0).all() for errors in told["reweighed"])
+    kept = checkpoint.load_memory(tmp_path / "run").episodes
+    done = kept.terminated | kept.truncated
+    assert done.sum() == algorithm.episodes
+    assert kept.whole[done].all()
 
 
 def test_updates_keep_their_ratio_to_episodes(tmp_path: Path) -> None:

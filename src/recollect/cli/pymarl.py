@@ -88,10 +88,20 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "evaluate": (False,),
     "checkpoint_path": ("",),
     "save_replay": (False,),
+    "render": (False,),
+    "obs_individual_obs": (False,),
+    "add_value_last_step": (True,),
+    "use_layer_norm": (False,),
+    "use_orthogonal": (False,),
+    "use_per": (False,),
+    "return_priority": (False,),
+    "reward_scalarisation": ("sum", "mean"),
+    "hypergroup": (None,),
 }
 _NOTHING = (
     *("use_cuda", "buffer_cpu_only", "use_tensorboard", "save_model", "local_results_path", "load_step", "name"),
-    *("log_interval", "runner_log_interval", "learner_log_interval", "label", "repeat_id", "critic_lr", "env"),
+    *("log_interval", "runner_log_interval", "learner_log_interval", "label", "repeat_id", "critic_lr", "env", "run"),
+    *("use_wandb", "wandb_team", "wandb_project", "wandb_mode", "wandb_save_model", "gain", "per_alpha", "per_beta"),
 )
 """Keys that change nothing here: everything is logged, saved and computed on this machine anyway."""
 _SC2_ONLY: dict[str, tuple[Any, ...]] = {
@@ -124,19 +134,21 @@ def pymarl(arguments: Sequence[str]) -> int:
     _one_of("--config", config, _CONFIGS)
     _one_of("--env-config", env_config, _ENVS)
     env, options = (_marines if env_config == "sc2" else _particles)(given)
-    algorithm = {**PRESETS["pymarl"], "mixer": _CONFIGS[config]}
+    algorithm = {**PRESETS["pymarl" if env_config == "sc2" else "epymarl"], "mixer": _CONFIGS[config]}
     run: dict[str, Any] = {**_ENVS[env_config], "env_options": options}
-    for key, value in given.items():
+    for key, value in sorted(given.items(), key=lambda pair: _late(pair[0])):
+        if key in _ONLY:
+            _only(key, value, _ONLY[key])
         if key in _RUN:
             run[_RUN[key]] = _like(key, value, getattr(RunConfig(), _RUN[key]))
         elif key in _ALGORITHM:
             algorithm[_ALGORITHM[key]] = _like(key, value, getattr(QMIXConfig(), _ALGORITHM[key]))
         elif key in _SPECIAL:
             _special(key, value, algorithm, run)
-        elif key in _ONLY:
-            _only(key, value, _ONLY[key])
-        elif key not in _NOTHING:
+        elif key not in (*_ONLY, *_NOTHING):
             raise _unknown("setting", key, [*_RUN, *_ALGORITHM, *_SPECIAL, *_ONLY, *_NOTHING])
+    if algorithm.get("optimiser", "adam") == "adam" and "optim_eps" not in given:
+        algorithm["eps"] = 0.0
     return told_run(QMIXConfig(**algorithm), env, RunConfig(**run))
 
 
@@ -189,6 +201,11 @@ def _like(key: str, value: Any, default: Any) -> Any:
     return value.lower() if isinstance(value, str) else type(default)(value)
 
 
+def _late(key: str) -> int:
+    """Where a key comes: those that mean several settings after the others, in their order."""
+    return _SPECIAL.index(key) if key in _SPECIAL else -1
+
+
 def _special(key: str, value: Any, algorithm: dict[str, Any], run: dict[str, Any]) -> None:
     """Keys that mean several settings."""
     if key == "batch_size":
@@ -204,8 +221,13 @@ def _special(key: str, value: Any, algorithm: dict[str, Any], run: dict[str, Any
             algorithm["hyper_units"] = 0
     elif key == "target_update_interval_or_tau":
         whole = isinstance(value, (int, float)) and value > 1
-        algorithm |= {"target_every": _like(key, value, 1)} if whole else {"tau": _like(key, value, 1.0)}
-    elif value is False:  # common_reward
+        if whole:  # EPyMARL counts updates
+            algorithm["target_every"] = _like(key, value, 1) * algorithm.get("update_every", 1)
+        else:
+            algorithm["tau"] = _like(key, value, 1.0)
+    elif not _like(key, value, True):  # common_reward
+        if algorithm["mixer"] != "none":
+            raise OptionError(key, "be True where values are mixed", repr(value), "Use --config=iql.")
         algorithm["reward"] = "own"
 
 
@@ -226,9 +248,13 @@ def _marines(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
             _only(f"env_args.{key}", arguments[key], values)
     envs.make(name).close()
     options = {}
-    if arguments.get("reward_sparse"):
+    sparse, positive = (
+        _like(f"env_args.{key}", arguments.get(key, default), default)
+        for key, default in (("reward_sparse", False), ("reward_only_positive", True))
+    )
+    if sparse:
         options["reward"] = "sparse"
-    elif arguments.get("reward_only_positive") is False:
+    elif not positive:
         options["reward"] = "losses"
     return name, options
 
@@ -242,9 +268,10 @@ def _particles(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub(r"-v\d+$", "", key.split(":")[-1]))
     name = name.lower().replace("-", "_").removeprefix("pz_mpe_")
     envs.make(name).close()
+    _only("env_args.pretrained_wrapper", arguments.get("pretrained_wrapper"), (None,))
     options: dict[str, Any] = {"state": True}
     if arguments.get("time_limit") is not None:
-        options["max_cycles"] = arguments["time_limit"]
+        options["max_cycles"] = _like("env_args.time_limit", arguments["time_limit"], 1)
     return name, options
 
 

@@ -77,7 +77,8 @@ class Recurrent:
     def backward(self, trace: Unrolled, grad: Tensor) -> None:
         """Write gradients of the parameters from the outputs' gradient ``[N, R, out]``; uses the trace up."""
         inputs, counts, records = trace
-        self._core.backward(self._flat, self._grad, inputs.numpy(), counts, records.numpy(), grad.numpy())
+        down = grad.contiguous().numpy()
+        self._core.backward(self._flat, self._grad, inputs.numpy(), counts, records.numpy(), down)
 
     def step(self, inputs: Tensor, states: Tensor) -> Tensor:
         """Outputs ``[N, B, out]`` of one step; states ``[N, B, units]`` go on from it."""

@@ -149,8 +149,9 @@ class Stack:
 
 
 def _by_rows(values: Tensor) -> Tensor:
-    """Values whose last axis lies together in memory."""
-    return values if values.stride(-1) == 1 or values.shape[-1] == 1 else values.contiguous()
+    """Values whose last axis lies together in memory, in rows of their own."""
+    together = values.stride(-1) == 1 or values.shape[-1] == 1
+    return values if together and (values.stride(-2) > 0 or values.shape[-2] <= 1) else values.contiguous()
 
 
 def _halves(inputs: int, units: int, split: int) -> Tensor:

@@ -28,6 +28,8 @@ from recollect.train.settings import Algorithm, RunConfig, lasting, read_config,
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
+_PATIENCE = 1000  # updates that may be due while the memory has nothing to learn from
+
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called with steps taken, steps in all, and the newest figures."""
 
@@ -198,6 +200,9 @@ class _Run:
         algorithm = self._algorithm
         wanted = algorithm.due(self._steps, self._episodes)
         if self._memory.ready < 1:
+            if wanted > self._updates + _PATIENCE:
+                remedy = "Remember more (--episodes, --capacity), or set a limit of steps where episodes have none."
+                raise RunError("memory", "hold something to learn from", "nothing that is whole", remedy)
             return
         while self._updates < wanted:
             batch = self._memory.sample(algorithm.batch)

@@ -125,7 +125,7 @@ class QMIXConfig:
 
     @property
     def lanes(self) -> int:
-        """Environments in lockstep that suit it: updates follow episodes, and should not come in bursts."""
+        """Environments in lockstep that suit it: more would make too many updates follow one another."""
         return 32
 
     def due(self, _steps: int, episodes: int, /) -> int:
@@ -139,9 +139,13 @@ class QMIXConfig:
         rows = each * ((env.limit or _LONG) + 1)
         sampler = Prioritized(alpha=self.prioritized) if self.prioritized else Uniform()
         window = Episodes(packed=True)
-        return Memory(
-            env.schema, capacity=rows * env.num_envs, lanes=env.num_envs, sampler=sampler, window=window, seed=seed
-        )
+        try:
+            return Memory(
+                env.schema, capacity=rows * env.num_envs, lanes=env.num_envs, sampler=sampler, window=window, seed=seed
+            )
+        except OptionError as error:
+            remedy = f"Remember fewer episodes (--episodes), or have fewer environments (--num-envs). {error}"
+            raise OptionError("episodes", "fit in memory", self.episodes, remedy) from None
 
     def tidy(self, memory: Memory, episodes: int, fresh: int) -> None:
         """Forget the oldest episodes, now and then, where there are more than are remembered.
@@ -154,14 +158,17 @@ class QMIXConfig:
         if episodes // every == (episodes - fresh) // every:
             return
         found = memory.episodes
-        extra = len(found.start) - self.episodes
+        over = np.flatnonzero(found.terminated | found.truncated)
+        extra = len(over) - self.episodes
         if extra <= 0:
             return
-        oldest = np.argsort(found.id, kind="stable")[:extra]
-        ends = np.zeros(memory.lanes, np.int64)
-        np.maximum.at(ends, found.lane[oldest], found.start[oldest] + found.length[oldest] + 1)
-        for lane in np.flatnonzero(ends):
-            memory.forget(int(lane), int(ends[lane]))
+        end = found.start + found.length
+        when = end - found.id  # steps that the lane had taken: every episode before it left a closing row
+        oldest = over[np.argsort(when[over], kind="stable")[:extra]]
+        keep = np.zeros(memory.lanes, np.int64)
+        np.maximum.at(keep, found.lane[oldest], end[oldest] + 1)
+        for lane in np.flatnonzero(keep):
+            memory.forget(int(lane), int(keep[lane]))
 
     def learner(self, env: Env, seed: int) -> QMIX:
         """The learner of these settings."""

@@ -99,16 +99,15 @@ class QMIX:
             following = self.target_mixer(following, self._states(batch, fields, layout.seen[layout.nexts]))
         elif config.mixer == "sum":
             taken, following = taken.sum(dim=1), following.sum(dim=1)
-        wanted = self._targets(self._reward(batch, fields, layout), following, batch, layout)
+        ends = torch.from_numpy(batch["terminated"][layout.steps])
+        counted = torch.ones(len(ends))
+        if config.mixer == "none":  # each by itself: only of those who are there, until they are not
+            counted, ends = _there(parts, first), ends[:, None] | (_there(parts, nexts) == 0)
+        wanted = self._targets(self._reward(batch, fields, layout), following, ends, batch, layout)
 
-        away = taken - wanted
+        away = (taken - wanted) * counted
         weight = torch.from_numpy(np.asarray(batch["weights"], np.float32)[layout.episode])
-        if config.mixer == "none":
-            counted = self._counted(parts, first)
-            weight, count = weight[:, None] * counted, float(counted.sum())
-        else:
-            count = float(len(away))
-        grad = away * weight * (2 / max(count, 1.0))
+        grad = away * (weight if away.dim() == 1 else weight[:, None]) * (2 / max(float(counted.sum()), 1.0))
         loss = float((grad * away).sum()) / 2
         if mixing is not None:
             assert self.mixer is not None
@@ -124,9 +123,10 @@ class QMIX:
         for optimiser in self._optimisers.values():
             optimiser.step()
         self._move_targets()
-        error = away.abs() if away.dim() == 1 else away.abs().mean(dim=1)
+        error = away.abs() if away.dim() == 1 else away.abs().sum(dim=1) / counted.sum(dim=1).clamp(min=1)
         errors = np.bincount(layout.episode, error.numpy(), len(batch["lengths"])) / np.asarray(batch["lengths"])
-        return {"loss": loss, "grad_norm": length, "q": float(taken.mean())}, errors
+        mean = float((taken * counted).sum()) / max(float(counted.sum()), 1.0)
+        return {"loss": loss, "grad_norm": length, "q": mean}, errors
 
     def _best_values(self, team: Team, part: Part, found: Tensor) -> Tensor:
         """What the best action is worth in whatever was seen, by agent ``[R, A]``, as the targets value it."""
@@ -135,15 +135,20 @@ class QMIX:
         value = target.gather(2, choice[..., None])[..., 0]
         return value if part.present is None else value * part.present
 
-    def _targets(self, reward: Tensor, following: Tensor, batch: Mapping[str, Any], layout: Layout) -> Tensor:
-        """What values should be, ``[S]`` or ``[S, A]``."""
+    def _targets(
+        self, reward: Tensor, following: Tensor, ends: Tensor, batch: Mapping[str, Any], layout: Layout
+    ) -> Tensor:
+        """What values should be, ``[S]`` or ``[S, A]``.
+
+        Args:
+            following: What comes next is worth.
+            ends: Where nothing comes next.
+        """
         config = self.config
         if following.dim() == 2 and reward.dim() == 1:
             reward = reward[:, None].expand_as(following)
-        terminated = batch["terminated"][layout.steps]
         if config.td_lambda == 0 and config.n_step == 1:
-            left = torch.from_numpy(~terminated).to(torch.float32) * config.gamma
-            return reward + following * (left if following.dim() == 1 else left[:, None])
+            return reward + following * (~ends * config.gamma)
         grid = (len(layout.counts) - 1, int(layout.counts[0]))
         at = (layout.time, layout.column)
 
@@ -153,7 +158,7 @@ class QMIX:
             return whole
 
         along: dict[str, Any] = {
-            "terminated": spread(terminated),
+            "terminated": spread(ends.numpy()),
             "truncated": spread(batch["truncated"][layout.steps]),
             "mask": spread(np.ones(len(layout.time), bool)),
             "gamma": config.gamma,
@@ -184,13 +189,6 @@ class QMIX:
         flat = [values.reshape(len(values), -1).take(rows, axis=0) for values in every]
         return torch.from_numpy(flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)).to(torch.float32)
 
-    def _counted(self, parts: list[Part], first: Tensor) -> Tensor:
-        """Whose errors count, ``[S, A]``: of those who are there."""
-        return torch.cat(
-            [torch.ones(part.chosen.shape) if part.present is None else part.present[first].float() for part in parts],
-            dim=1,
-        )
-
     def _move_targets(self) -> None:
         """Targets a little towards the networks, or from time to time all the way."""
         self.updates += 1
@@ -198,8 +196,8 @@ class QMIX:
         if config.tau:
             self._follow(config.tau)
             return
-        episodes, before = self.updates * config.update_every, (self.updates - 1) * config.update_every
-        if episodes // config.target_every > before // config.target_every:
+        episodes = max(config.warmup, 1) + (self.updates - 1) * config.update_every
+        if episodes // config.target_every > (episodes - config.update_every) // config.target_every:
             self._follow(1.0)
 
     # ---- keeping ---------------------------------------------------------------------------------------------------
@@ -225,3 +223,9 @@ class QMIX:
             self._optimisers[name].load({n.removeprefix(start): v for n, v in state.items() if n.startswith(start)})
         if self._rewards is not None:
             self._rewards.load({n.removeprefix("rewards/"): v for n, v in state.items() if n.startswith("rewards/")})
+
+
+def _there(parts: list[Part], rows: Tensor) -> Tensor:
+    """Who is there, ``[n, A]``, of everyone, in some of what was seen."""
+    every = [torch.ones(part.chosen.shape) if part.present is None else part.present[rows].float() for part in parts]
+    return torch.cat(every, dim=1)
