@@ -151,13 +151,16 @@ def _seeds(name: str) -> list[int]:
 def _settings(contest: Contest) -> str:
     """What differs from the defaults, as flags."""
     plain = type(contest.algorithm)()
-    flags = [
-        f"`--{key.replace('_', '-')} {' '.join(value) if isinstance(value, tuple) else value}`"
-        for key, value in vars(contest.algorithm).items()
-        if value != getattr(plain, key)
-    ]
+    flags = [f"`{_flag(key, value)}`" for key, value in vars(contest.algorithm).items() if value != getattr(plain, key)]
     flags += [f"`--option {key}={str(value).lower()}`" for key, value in contest.options.items()]
     return f"{contest.env}, {contest.steps:,} steps, {' '.join(flags)}"
+
+
+def _flag(key: str, value: Any) -> str:
+    name = key.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {' '.join(value) if isinstance(value, tuple) else value}"
 
 
 if __name__ == "__main__":
