@@ -177,3 +177,15 @@ def test_networks_read_normal_observations_and_rewards() -> None:
     count = learners[0]._teams[0]._moments.count
     learners[0].player(2000, explore=False).act({"obs": seen})
     assert learners[0]._teams[0]._moments.count == count, "evaluation changes nothing"
+
+
+def test_guesses_read_normal_observations_too() -> None:
+    env, memory = filled("simple_spread", steps=100)
+    learner = MADDPG(MADDPGConfig(infer=True, normalize_obs=True, batch=env.num_envs), env.groups, seed=0)
+    (team,) = learner._teams
+    seen = env.reset(seed=1)
+    learner.player(env.num_envs, explore=True).act(seen)
+    raw = torch.from_numpy(seen["obs"]).transpose(0, 1)
+    found = team.deeds(team.read(memory.sample(8))).obs
+    torch.testing.assert_close(found, team._moments(raw))
+    assert not torch.allclose(found, raw)
