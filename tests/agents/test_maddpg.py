@@ -361,3 +361,12 @@ def test_refusals(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(rc.errors.OptionError) as caught:
         MADDPG(MADDPGConfig(**settings), envs.make("simple_tag").groups, seed=0)
     assert str(caught.value) == message
+
+
+def test_shares_add_up_to_one() -> None:
+    env = envs.make("simple_tag", num_envs=8, continuous_actions=True)
+    learner = MADDPG(MADDPGConfig(shares=True), env.groups, seed=0)
+    for explore in (True, False):
+        for action in learner.player(8, explore=explore).act(env.reset(seed=0)).values():
+            np.testing.assert_allclose(action.sum(axis=2), 1, rtol=1e-5)
+            assert action.min() >= 0
