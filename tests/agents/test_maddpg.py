@@ -370,3 +370,16 @@ def test_shares_add_up_to_one() -> None:
         for action in learner.player(8, explore=explore).act(env.reset(seed=0)).values():
             np.testing.assert_allclose(action.sum(axis=2), 1, rtol=1e-5)
             assert action.min() >= 0
+
+
+def test_embedding_keeps_observations_and_actions_apart() -> None:
+    env, memory = filled("simple_spread")
+    learner = MADDPG(MADDPGConfig(embed=True), env.groups, seed=0)
+    for _ in range(3):
+        learner.update(memory.sample(64))
+    first = learner._teams[0].critics[0].stack.weights[0]
+    seen = 3 * 18
+    assert not first[:, :seen, 32:].any()
+    assert not first[:, seen:, :32].any()
+    assert first[:, :seen, :32].all()
+    assert first[:, seen:, 32:].all()
