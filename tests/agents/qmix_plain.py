@@ -149,6 +149,8 @@ class Plain:
                 rewards.append(torch.as_tensor(reward, dtype=torch.float32))
                 counted.append(torch.tensor(there_all) if config.mixer == "none" else torch.ones(()))
             over = batch["terminated"][steps.start : steps.stop]
+            if not config.bootstrap:
+                over = over | batch["truncated"][steps.start : steps.stop]
             if config.mixer == "none":  # each agent by itself, up to where it is not there any more
                 alone = []
                 for agent in range(len(nexts[0])):

@@ -46,7 +46,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
     ("simple_spread", {"mixer": "none", "reward": "own", "n_step": 2}, {"max_cycles": 7, "state": True}),
     ("simple_spread", {"standardize_reward": True, "target_every": 2}, {"max_cycles": 7, "state": True}),
-    ("simple_speaker_listener", {"epsilon_end": 1.0}, {"max_cycles": 5}),
+    ("simple_spread", {"bootstrap": False, "td_lambda": 0.7}, {"max_cycles": 7}),
+    ("simple_speaker_listener", {"epsilon_end": 1.0, "bootstrap": False}, {"max_cycles": 5}),
     ("simple_adversary", {"mixer": "none", "reward": "own", "share": False}, {"max_cycles": 5}),
 ]
 
@@ -337,7 +338,7 @@ def test_presets() -> None:
     )
     assert PRESETS == {
         "pymarl": {"optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
-        "epymarl": {"recurrent": False, "last_action": False, "standardize_reward": True},
+        "epymarl": {"bootstrap": False, "recurrent": False, "last_action": False, "standardize_reward": True},
         "pymarl2": {
             "lr": 1e-3,
             "batch": 128,

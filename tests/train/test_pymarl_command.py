@@ -59,6 +59,7 @@ def test_keys_are_mapped(asked: list[Any]) -> None:
         double=False,
         hyper_units=0,
         last_action=False,
+        bootstrap=False,
         recurrent=False,
         standardize_reward=True,
         reward="mean",
@@ -154,6 +155,7 @@ def test_what_epymarl_has(asked: list[Any]) -> None:
     assert cli.main([*line.split(), *keys.split()]) == 0
     assert cli.main([*line.split(), *reversed(keys.split())]) == 0
     wanted = QMIXConfig(
+        bootstrap=False,
         recurrent=False,
         last_action=False,
         standardize_reward=True,

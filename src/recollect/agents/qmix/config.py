@@ -59,6 +59,8 @@ class QMIXConfig:
     """Weight of longer returns in targets; 0: one step."""
     n_step: int = 1
     """Steps of reward before targets are asked."""
+    bootstrap: bool = True
+    """Whether targets look beyond where an episode was cut off."""
     prioritized: float = 0.0
     """How much more often surprising episodes are drawn; 0: all alike."""
     optimiser: Literal["adam", "rmsprop"] = "adam"
@@ -178,6 +180,7 @@ class QMIXConfig:
 PRESETS: dict[str, dict[str, Any]] = {
     "pymarl": {"optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
     "epymarl": {
+        "bootstrap": False,
         "recurrent": False,
         "last_action": False,
         "standardize_reward": True,

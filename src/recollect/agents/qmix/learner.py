@@ -99,7 +99,8 @@ class QMIX:
             following = self.target_mixer(following, self._states(batch, fields, layout.seen[layout.nexts]))
         elif config.mixer == "sum":
             taken, following = taken.sum(dim=1), following.sum(dim=1)
-        ends = torch.from_numpy(batch["terminated"][layout.steps])
+        over = batch["terminated"] if config.bootstrap else batch["terminated"] | batch["truncated"]
+        ends = torch.from_numpy(over[layout.steps])
         counted = torch.ones(len(ends))
         if config.mixer == "none":  # each by itself: only of those who are there, until they are not
             counted, ends = _there(parts, first), ends[:, None] | (_there(parts, nexts) == 0)
