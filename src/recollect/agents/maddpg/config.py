@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, final
 
+from recollect.agents.checks import check
 from recollect.agents.maddpg.learner import MADDPG
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
@@ -110,14 +111,7 @@ class MADDPGConfig:
     """Whether critics learn rewards over their running size."""
 
     def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise OptionError(name, f"be one of {', '.join(allowed)}", repr(getattr(self, name)))
-        for name, (least, most) in _RANGES.items():
-            value = getattr(self, name)
-            if not (least <= value <= most and math.isfinite(value)):
-                rule = f"be from {least:g} to {most:g}" if math.isfinite(most) else f"be finite and at least {least:g}"
-                raise OptionError(name, rule, value)
+        check(self, _CHOICES, _RANGES)
         for name in ("actor_lr", "critic_lr", "lr_end", "tau", "temperature"):
             if getattr(self, name) == 0:
                 raise OptionError(name, "be above 0", getattr(self, name))

@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from recollect.agents.checks import check
 from recollect.agents.qmix.learner import QMIX
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
@@ -97,14 +98,7 @@ class QMIXConfig:
     """Whether rewards are learned less their running mean, over their deviation."""
 
     def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise OptionError(name, f"be one of {', '.join(allowed)}", repr(getattr(self, name)))
-        for name, (least, most) in _RANGES.items():
-            value = getattr(self, name)
-            if not (least <= value <= most and math.isfinite(value)):
-                rule = f"be from {least:g} to {most:g}" if math.isfinite(most) else f"be finite and at least {least:g}"
-                raise OptionError(name, rule, value)
+        check(self, _CHOICES, _RANGES)
         if self.lr == 0:
             raise OptionError("lr", "be above 0", self.lr)
         if self.n_step > 1 and self.td_lambda > 0:
