@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 
 import recollect as rc
-from recollect import train
+from recollect import envs, train
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.agents.qmix.player import Player
@@ -138,6 +138,59 @@ def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
     limit = kept.length.max()
     assert (kept.length[done] != limit).sum() == 2  # those that were cut off by the stop
     assert (kept.length[~done] <= limit).all()
+
+
+@pytest.fixture
+def vector() -> Any:
+    """CartPole by Gymnasium's own vector, where the step after an end only begins the next episode."""
+    gymnasium = pytest.importorskip("gymnasium")
+    from recollect.envs.adapters import FromGymnasiumVector
+    from recollect.envs.registry import _ENTRIES
+
+    def make(num_envs: int = 1) -> Any:
+        how = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
+        made = gymnasium.make_vec("CartPole-v1", num_envs, vectorization_mode="sync", vector_kwargs=how)
+        return FromGymnasiumVector(made)
+
+    envs.register("vector_cartpole", make)
+    yield "vector_cartpole"
+    del _ENTRIES["vector_cartpole"]
+
+
+def test_members_play_whole_episodes_where_lanes_wait(vector: str, tmp_path: Path) -> None:
+    few = FEW | {"num_envs": 3, "steps": 1500, "eval_every": 1500}
+    train.run(dataclasses.replace(SMALL, ensemble=3), vector, folder=tmp_path / "run", **few)
+    memory = checkpoint.load_memory(tmp_path / "run")
+    kept, member = memory.episodes, memory["member"][..., 0]
+    whole = (kept.terminated | kept.truncated) & kept.whole
+    rows = [member[lane, start : start + n] for lane, start, n in zip(kept.lane, kept.start, kept.length, strict=True)]
+    assert len(rows) > 20
+    assert all(len(set(each.tolist())) == 1 for each, there in zip(rows, whole, strict=True) if there)
+    assert len({each[0] for each in rows}) == 3
+
+
+def test_states_begin_anew_where_lanes_wait(vector: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before every first step of an episode states are zero, and no action has been taken."""
+    act, before = Player.act, {}
+
+    def note(self: Player, seen: Any, step: int = 0) -> Any:
+        for lane, obs in enumerate(seen["obs"]):
+            states = self.state()["states/0"].view(len(seen["obs"]), -1)[lane]
+            before[obs.tobytes()] = (states.any().item(), self._last[0][lane].max())
+        return act(self, seen, step)
+
+    monkeypatch.setattr(Player, "act", note)
+    algorithm = dataclasses.replace(MIXED, episodes=500)
+    train.run(algorithm, vector, folder=tmp_path / "run", **(FEW | {"num_envs": 3, "steps": 900, "eval_every": 900}))
+    memory = checkpoint.load_memory(tmp_path / "run")
+    kept = memory.episodes
+    firsts = [before[memory["obs"][lane, start].tobytes()] for lane, start in zip(kept.lane, kept.start, strict=True)]
+    assert len(firsts) > 20
+    assert set(firsts) == {(False, -1)}
+    seconds = [
+        before[memory["obs"][lane, start + 1].tobytes()] for lane, start in zip(kept.lane, kept.start, strict=True)
+    ]
+    assert sum(states for states, _ in seconds) > 20
 
 
 def test_what_players_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

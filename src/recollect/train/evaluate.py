@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from recollect.envs import Env, make
+from recollect.envs.interface import Step
 from recollect.train.settings import Learner
 
-__all__ = ["evaluate", "film"]
+__all__ = ["anew", "evaluate", "film"]
+
+
+def anew(step: Step) -> Any:
+    """Where an episode ended, or where a step only began the next one, ``[E]``."""
+    lanes = step.row.get("lanes")
+    if lanes is None:
+        return step.ended
+    rows = np.ones(len(step.ended), bool)
+    rows[lanes] = step.ended[lanes]
+    return rows
 
 
 _OWN = ("step", "updates", "length")
@@ -34,7 +45,7 @@ def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> d
         if not going.any():
             break
         step = env.step(player.act(seen))
-        player.ended(step.ended)
+        player.ended(anew(step))
         rows = step.row.get("lanes", slice(None))
         for name, key in names.items():
             reward = np.zeros(env.num_envs)

@@ -22,7 +22,7 @@ from recollect.envs.dice import seeds
 from recollect.envs.film import save_film
 from recollect.errors import OptionError, RunError
 from recollect.train import checkpoint
-from recollect.train.evaluate import evaluate, film
+from recollect.train.evaluate import anew, evaluate, film
 from recollect.train.records import Records, draw_curve
 from recollect.train.settings import Algorithm, RunConfig, lasting, read_config, settled, write_config
 
@@ -181,10 +181,12 @@ class _Run:
         action = self._player.act(self._seen, self._steps)
         step = self._env.step(action)
         self._memory.append(**step.row, **self._notes(step.row.get("lanes")))
+        rows = anew(step)
+        if rows.any():
+            self._player.ended(rows)
         if step.ended.any():
             fresh = int(step.ended.sum())
             self._episodes += fresh
-            self._player.ended(step.ended)
             self._algorithm.tidy(self._memory, self._episodes, fresh)
         self._seen = step.seen
         self._steps += self._config.num_envs
