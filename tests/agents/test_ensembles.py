@@ -189,3 +189,14 @@ def test_guesses_read_normal_observations_too() -> None:
     found = team.deeds(team.read(memory.sample(8))).obs
     torch.testing.assert_close(found, team._moments(raw))
     assert not torch.allclose(found, raw)
+
+
+def test_every_group_draws_new_members() -> None:
+    env = envs.make("simple_tag", num_envs=50)
+    player = MADDPG(MADDPGConfig(ensemble=3), env.groups, seed=0).player(50, explore=True)
+    before = player.notes()
+    player.ended(np.arange(50) < 25)
+    for group in ("adversary", "agent"):
+        changed = (player.notes()[f"{group}/member"] != before[f"{group}/member"]).any(axis=1)
+        assert changed[:25].any()
+        assert not changed[25:].any()
