@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -143,7 +144,6 @@ def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
 @pytest.fixture
 def vector() -> Any:
     """CartPole by Gymnasium's own vector, where the step after an end only begins the next episode."""
-    gymnasium = pytest.importorskip("gymnasium")
     from recollect.envs.adapters import FromGymnasiumVector
     from recollect.envs.registry import _ENTRIES
 
