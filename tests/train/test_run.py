@@ -141,6 +141,17 @@ def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
     assert (kept.length[~done] <= limit).all()
 
 
+def test_players_begin_anew_with_an_adapted_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = FEW | {"num_envs": 2, "steps": 790, "eval_every": 400}
+    train.run(MIXED, "pettingzoo:mpe2.simple_spread_v3", folder=tmp_path / "run", **few)
+    calls: list[Any] = []
+    act, ended = Player.act, Player.ended
+    monkeypatch.setattr(Player, "act", lambda self, seen, step=0: calls.append("act") or act(self, seen, step))
+    monkeypatch.setattr(Player, "ended", lambda self, rows: calls.append(rows.tolist()) or ended(self, rows))
+    train.resume(tmp_path / "run", steps=800)
+    assert calls[:2] == [[True, True], "act"]
+
+
 @pytest.fixture
 def vector() -> Any:
     """CartPole by Gymnasium's own vector, where the step after an end only begins the next episode."""
