@@ -211,7 +211,7 @@ class Plain:
             found = sum((config.gamma**k * rewards[t + k] for k in range(n)), torch.zeros(()))
             return found + config.gamma**n * nexts[t + n - 1] * (0.0 if terminated[t + n - 1] else 1.0)
 
-        if not config.td_lambda:
+        if config.n_step > 1 or not config.td_lambda:
             return [after(t, config.n_step) for t in range(length)]
         found = []
         for t in range(length):

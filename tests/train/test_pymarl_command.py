@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recollect import cli
-from recollect.agents.qmix import QMIXConfig
+from recollect.agents.qmix import PRESETS, QMIXConfig
 from recollect.cli import pymarl
 from recollect.train import RunConfig
 from recollect.train.settings import read_config
@@ -32,7 +32,7 @@ def test_the_documents_own_line(asked: list[Any]) -> None:
     assert cli.main(line.split()) == 0
     algorithm, env, run = asked[0]
     assert env == "MarineMicro_MvsM_4"
-    assert algorithm == QMIXConfig(optimiser="rmsprop", lr=5e-4, eps=1e-5)
+    assert algorithm == QMIXConfig(**PRESETS["pymarl"])
     assert run == RunConfig(steps=2_050_000, eval_every=10_000, eval_episodes=32)
 
 
@@ -154,15 +154,7 @@ def test_what_epymarl_has(asked: list[Any]) -> None:
     )
     assert cli.main([*line.split(), *keys.split()]) == 0
     assert cli.main([*line.split(), *reversed(keys.split())]) == 0
-    wanted = QMIXConfig(
-        bootstrap=False,
-        recurrent=False,
-        last_action=False,
-        standardize_reward=True,
-        update_every=4,
-        target_every=200,
-        hyper_units=0,
-    )
+    wanted = QMIXConfig(**PRESETS["epymarl"], update_every=4, target_every=200, hyper_units=0)
     assert [algorithm for algorithm, _, _ in asked] == [wanted, wanted]
 
 

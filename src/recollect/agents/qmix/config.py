@@ -40,7 +40,7 @@ class QMIXConfig:
 
     mixer: Literal["mono", "sum", "none"] = "mono"
     """How values become one: mono: QMIX; sum: VDN; none: IQL."""
-    gamma: float = 0.99
+    gamma: float = 0.95
     """Discount of a step."""
     batch: int = 32
     """Episodes of a batch."""
@@ -56,17 +56,17 @@ class QMIXConfig:
     """How far targets move at every update instead; 0: not at all."""
     double: bool = True
     """Whether the networks choose the next action and targets value it."""
-    td_lambda: float = 0.0
-    """Weight of longer returns in targets; 0: one step."""
+    td_lambda: float = 0.6
+    """Weight of longer returns in targets; 0: one step. Only with n_step 1."""
     n_step: int = 1
-    """Steps of reward before targets are asked."""
+    """Steps of reward before targets are asked; more than 1: instead of td_lambda."""
     bootstrap: bool = True
     """Whether targets look beyond where an episode was cut off."""
     prioritized: float = 0.0
     """How much more often surprising episodes are drawn; 0: all alike."""
     optimiser: Literal["adam", "rmsprop"] = "adam"
     """What takes the steps."""
-    lr: float = 5e-4
+    lr: float = 1e-3
     """Step size."""
     eps: float = 0.0
     """What the optimiser adds to its divisor; 0: 1e-8 for adam, 1e-5 for rmsprop."""
@@ -101,8 +101,6 @@ class QMIXConfig:
         check(self, _CHOICES, _RANGES)
         if self.lr == 0:
             raise OptionError("lr", "be above 0", self.lr)
-        if self.n_step > 1 and self.td_lambda > 0:
-            raise OptionError("n_step", "be 1 with td_lambda", self.n_step, "Both say how far targets look ahead.")
 
     @property
     def name(self) -> str:
@@ -172,14 +170,18 @@ class QMIXConfig:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "pymarl": {"optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
+    "pymarl": {"gamma": 0.99, "td_lambda": 0.0, "optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
     "epymarl": {
+        "gamma": 0.99,
+        "td_lambda": 0.0,
+        "lr": 5e-4,
         "bootstrap": False,
         "recurrent": False,
         "last_action": False,
         "standardize_reward": True,
     },
     "pymarl2": {
+        "gamma": 0.99,
         "lr": 1e-3,
         "batch": 128,
         "warmup": 128,
