@@ -61,6 +61,7 @@ class Plain:
             self.optimiser = torch.optim.RMSprop(every, config.lr, alpha=0.99, eps=config.eps or 1e-5)
         self.updates = 0
         self.rewards: list[float] = []
+        self.learned: list[float] = []
 
     def values(self, nets: dict[str, Tensor], index: int, fields: Any, rows: range, steps: range) -> list[list[Tensor]]:
         """Values of all actions by time and agent, of one episode."""
@@ -114,6 +115,8 @@ class Plain:
         lengths = batch["lengths"].tolist()
         if config.standardize_reward:
             self.rewards += [self.reward(batch, fields, step) for step in range(sum(lengths))]
+        learned = [self.standard(self.reward(batch, fields, step)) for step in range(sum(lengths))]
+        self.learned += [float(each) for reward in learned for each in np.ravel(reward)]
         total, count, errors = torch.zeros(()), 0, []
         seen = stepped = 0
         for episode, length in enumerate(lengths):
@@ -142,11 +145,7 @@ class Plain:
                 taken.append(self.mix(self.nets, torch.stack(now), states[0]))
                 with torch.no_grad():
                     nexts.append(self.mix(self.targets, torch.stack(then), states[1]))
-                reward = self.reward(batch, fields, steps[t])
-                if config.standardize_reward:
-                    reward = (reward - np.mean(self.rewards)) / max(np.std(self.rewards), 1e-4)
-                    reward = min(max(reward, -10), 10)
-                rewards.append(torch.as_tensor(reward, dtype=torch.float32))
+                rewards.append(torch.as_tensor(learned[steps[t]], dtype=torch.float32))
                 counted.append(torch.tensor(there_all) if config.mixer == "none" else torch.ones(()))
             over = batch["terminated"][steps.start : steps.stop]
             if not config.bootstrap:
@@ -184,6 +183,19 @@ class Plain:
                 self.targets[name] = net.detach().clone()
         return float(loss.detach()), errors
 
+    def standard(self, reward: Any) -> Any:
+        if not self.config.standardize_reward:
+            return reward
+        return min(max((reward - np.mean(self.rewards)) / max(np.std(self.rewards), 1e-4), -10), 10)
+
+    def possible(self, value: Tensor) -> Tensor:
+        """A value, cut to what one or very many of the rewards seen would add up to."""
+        if not self.config.bounded:
+            return value
+        many = sum(self.config.gamma**k for k in range(10_000))
+        low, high = min(self.learned), max(self.learned)
+        return value.clamp(min(low, low * many), max(high, high * many))
+
     def gone(self, fields: list[Any], row: int) -> list[bool]:
         """Who is not there, of everyone."""
         every = [
@@ -209,7 +221,7 @@ class Plain:
                     n = k + 1
                     break
             found = sum((config.gamma**k * rewards[t + k] for k in range(n)), torch.zeros(()))
-            return found + config.gamma**n * nexts[t + n - 1] * (0.0 if terminated[t + n - 1] else 1.0)
+            return found + config.gamma**n * self.possible(nexts[t + n - 1]) * (0.0 if terminated[t + n - 1] else 1.0)
 
         if config.n_step > 1 or not config.td_lambda:
             return [after(t, config.n_step) for t in range(length)]

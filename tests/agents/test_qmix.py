@@ -42,7 +42,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"share": False, "n_step": 3, "prioritized": 0.6}, {"limit": 9}),
     ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
     ("marines_3v3", {"mixer": "none", "n_step": 4, "prioritized": 1.0}, {}),
-    ("marines_2v2", {"update_every": 2, "target_every": 4, "warmup": 3}, {"limit": 9}),
+    ("marines_2v2", {"update_every": 2, "target_every": 4, "warmup": 3, "bounded": False}, {"limit": 9}),
     ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
     (
         "simple_spread",
@@ -337,12 +337,20 @@ def test_presets() -> None:
         mixing_units=32, hyper_units=64, epsilon_start=1.0, epsilon_end=0.05, epsilon_steps=50_000
     )
     assert PRESETS == {
-        "pymarl": {"gamma": 0.99, "td_lambda": 0.0, "optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
+        "pymarl": {
+            "gamma": 0.99,
+            "td_lambda": 0.0,
+            "bounded": False,
+            "optimiser": "rmsprop",
+            "lr": 5e-4,
+            "eps": 1e-5,
+        },
         "epymarl": {
             "gamma": 0.99,
             "td_lambda": 0.0,
             "lr": 5e-4,
             "bootstrap": False,
+            "bounded": False,
             "recurrent": False,
             "last_action": False,
             "standardize_reward": True,
@@ -354,6 +362,7 @@ def test_presets() -> None:
             "warmup": 128,
             "update_every": 8,
             "td_lambda": 0.6,
+            "bounded": False,
             "epsilon_steps": 100_000,
         },
     }

@@ -60,6 +60,7 @@ def test_keys_are_mapped(asked: list[Any]) -> None:
         hyper_units=0,
         last_action=False,
         bootstrap=False,
+        bounded=False,
         recurrent=False,
         standardize_reward=True,
         reward="mean",

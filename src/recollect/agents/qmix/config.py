@@ -62,6 +62,8 @@ class QMIXConfig:
     """Steps of reward before targets are asked; more than 1: instead of td_lambda."""
     bootstrap: bool = True
     """Whether targets look beyond where an episode was cut off."""
+    bounded: bool = True
+    """Whether targets leave out of account what no rewards seen so far could add up to."""
     prioritized: float = 0.0
     """How much more often surprising episodes are drawn; 0: all alike."""
     optimiser: Literal["adam", "rmsprop"] = "adam"
@@ -170,12 +172,20 @@ class QMIXConfig:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "pymarl": {"gamma": 0.99, "td_lambda": 0.0, "optimiser": "rmsprop", "lr": 5e-4, "eps": 1e-5},
+    "pymarl": {
+        "gamma": 0.99,
+        "td_lambda": 0.0,
+        "bounded": False,
+        "optimiser": "rmsprop",
+        "lr": 5e-4,
+        "eps": 1e-5,
+    },
     "epymarl": {
         "gamma": 0.99,
         "td_lambda": 0.0,
         "lr": 5e-4,
         "bootstrap": False,
+        "bounded": False,
         "recurrent": False,
         "last_action": False,
         "standardize_reward": True,
@@ -187,6 +197,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "warmup": 128,
         "update_every": 8,
         "td_lambda": 0.6,
+        "bounded": False,
         "epsilon_steps": 100_000,
     },
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
@@ -53,6 +54,7 @@ class QMIX:
         eps = {"eps": config.eps} if config.eps else {}
         self._optimisers = {name: make(nets, config.lr, **eps) for name, (nets, _) in self._pairs().items()}
         self._rewards = Running(()) if config.standardize_reward else None
+        self._range = torch.empty(0)  # the lowest reward that was seen and the highest, if any
         self.updates = 0
 
     def _pairs(self) -> dict[str, tuple[Parameters, Parameters]]:
@@ -104,7 +106,10 @@ class QMIX:
         counted = torch.ones(len(ends))
         if config.mixer == "none":  # each by itself: only of those who are there, until they are not
             counted, ends = _there(parts, first), ends[:, None] | (_there(parts, nexts) == 0)
-        wanted = self._targets(self._reward(batch, fields, layout), following, ends, batch, layout)
+        reward = self._reward(batch, fields, layout)
+        if config.bounded:
+            following = following.clamp(*self._bounds(reward))
+        wanted = self._targets(reward, following, ends, batch, layout)
 
         away = (taken - wanted) * counted
         weight = torch.from_numpy(np.asarray(batch["weights"], np.float32)[layout.episode])
@@ -184,6 +189,14 @@ class QMIX:
             reward = self._rewards(reward)
         return reward
 
+    def _bounds(self, reward: Tensor) -> tuple[float, float]:
+        """The least and the most that anything can be worth, if rewards stay within those seen."""
+        self._range = torch.stack(torch.cat([self._range, reward.flatten()]).aminmax())
+        lowest, highest = self._range.tolist()
+        gamma = self.config.gamma
+        endless = 1 / (1 - gamma) if gamma < 1 else math.inf
+        return lowest * endless if lowest < 0 else lowest, highest * endless if highest > 0 else highest
+
     def _states(self, batch: Mapping[str, Any], fields: list[Any], rows: Array) -> Tensor:
         """The state, or all that agents see, of some rows seen ``[n]``."""
         every = [batch["state"]] if self._state else [field["obs"] for field in fields]
@@ -205,7 +218,7 @@ class QMIX:
 
     def state(self) -> dict[str, Tensor]:
         """Everything that acting and learning depend on, as tensors by name."""
-        kept = {"random": self.random.get_state(), "updates": torch.tensor(self.updates)}
+        kept = {"random": self.random.get_state(), "updates": torch.tensor(self.updates), "range": self._range}
         for name, (nets, target) in self._pairs().items():
             kept |= {f"{name}/flat": nets.flat.clone(), f"{name}/target": target.flat.clone()}
             kept |= {f"{name}/optimiser/{part}": value for part, value in self._optimisers[name].state().items()}
@@ -216,7 +229,7 @@ class QMIX:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.random.set_state(state["random"])
-        self.updates = int(state["updates"])
+        self.updates, self._range = int(state["updates"]), state["range"].clone()
         for name, (nets, target) in self._pairs().items():
             nets.flat.copy_(state[f"{name}/flat"])
             target.flat.copy_(state[f"{name}/target"])
