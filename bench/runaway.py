@@ -29,9 +29,9 @@ SETTINGS = {"gamma": 0.9, "lr": 2e-3, "recurrent": False}
 PAGE = """# Values that run away
 
 Written by `bench/runaway.py`: QMIX on `simple_spread`, seed {seed}, `--gamma 0.9 --lr 0.002 --no-recurrent`. All
-rewards are below zero, so that nothing can be worth more than that. Values are the targets', of what was seen in {episodes:,}
-episodes of the memory. Landmarks and starts lie within 1 of the middle: how far out is the largest coordinate of an
-agent in the state of the highest value, and in the middling state.
+rewards are below zero, so that nothing can be worth more than that. Values are the targets', of what was seen in
+{episodes:,} episodes of the memory. Landmarks and starts lie within 1 of the middle: how far out is the largest
+coordinate of an agent in the state of the highest value, and in the middling state.
 
 ## Without bounds (`--no-bounded`)
 
