@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -176,10 +177,11 @@ class Plain:
             torch.nn.utils.clip_grad_norm_(self.nets.values(), config.clip)
         self.optimiser.step()
         self.updates += 1
+        every = Fraction(str(config.update_every))
         for name, net in self.nets.items():
             if config.tau:
                 self.targets[name] += config.tau * (net.detach() - self.targets[name])
-            elif (config.warmup + (self.updates - 1) * config.update_every) % config.target_every < config.update_every:
+            elif (config.warmup + (self.updates - 1) * every) % config.target_every < every:
                 self.targets[name] = net.detach().clone()
         return float(loss.detach()), errors
 

@@ -43,6 +43,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
     ("marines_3v3", {"mixer": "none", "n_step": 4, "prioritized": 1.0}, {}),
     ("marines_2v2", {"update_every": 2, "target_every": 4, "warmup": 3, "bounded": False}, {"limit": 9}),
+    ("marines_2v2", {"update_every": 0.4, "target_every": 1, "td_lambda": 0}, {"limit": 9}),
     ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
     (
         "simple_spread",
@@ -324,6 +325,7 @@ def test_settings_that_cannot_be() -> None:
         ({"batch": 0}, "batch must be finite and at least 1, got 0"),
         ({"td_lambda": 1.5}, "td_lambda must be from 0 to 1, got 1.5"),
         ({"lr": 0.0}, "lr must be above 0, got 0.0"),
+        ({"update_every": 0.0}, "update_every must be above 0, got 0.0"),
     ):
         with pytest.raises(OptionError) as refused:
             QMIXConfig(**wrong)

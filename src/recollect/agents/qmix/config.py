@@ -25,10 +25,8 @@ _LINES = {
 _CHOICES = {"mixer": tuple(_NAMES), "optimiser": ("adam", "rmsprop"), "reward": ("sum", "mean", "own")}
 _RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("gamma", "td_lambda", "prioritized", "epsilon_start", "epsilon_end", "tau"), (0, 1)),
-    **dict.fromkeys(
-        ("batch", "episodes", "update_every", "target_every", "n_step", "hidden", "mixing_units"), (1, math.inf)
-    ),
-    **dict.fromkeys(("warmup", "epsilon_steps", "lr", "eps", "clip", "hyper_units"), (0, math.inf)),
+    **dict.fromkeys(("batch", "episodes", "target_every", "n_step", "hidden", "mixing_units"), (1, math.inf)),
+    **dict.fromkeys(("warmup", "update_every", "epsilon_steps", "lr", "eps", "clip", "hyper_units"), (0, math.inf)),
 }
 _LONG = 1000  # steps that an episode is taken to have if nobody knows
 
@@ -48,8 +46,8 @@ class QMIXConfig:
     """Episodes that are remembered, about."""
     warmup: int = 32
     """Episodes before the first update."""
-    update_every: int = 1
-    """Episodes for each update."""
+    update_every: float = 1.0
+    """Episodes for each update; below 1: several updates for each."""
     target_every: int = 200
     """Episodes after which targets become the networks."""
     tau: float = 0.0
@@ -101,8 +99,9 @@ class QMIXConfig:
 
     def __post_init__(self) -> None:
         check(self, _CHOICES, _RANGES)
-        if self.lr == 0:
-            raise OptionError("lr", "be above 0", self.lr)
+        for name in ("lr", "update_every"):
+            if getattr(self, name) == 0:
+                raise OptionError(name, "be above 0", getattr(self, name))
 
     @property
     def name(self) -> str:
@@ -127,7 +126,7 @@ class QMIXConfig:
     def due(self, _steps: int, episodes: int, /) -> int:
         """Updates that there should have been by now."""
         first = max(self.warmup, 1)
-        return 0 if episodes < first else (episodes - first) // self.update_every + 1
+        return 0 if episodes < first else int((episodes - first) / self.update_every) + 1
 
     def memory(self, env: Env, seed: int) -> Memory:
         """The memory this learns from: rows for the longest episodes, of which only those that happen take room."""
@@ -195,7 +194,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
         "batch": 128,
         "warmup": 128,
-        "update_every": 8,
+        "update_every": 8.0,
         "td_lambda": 0.6,
         "bounded": False,
         "epsilon_steps": 100_000,

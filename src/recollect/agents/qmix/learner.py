@@ -210,8 +210,12 @@ class QMIX:
         if config.tau:
             self._follow(config.tau)
             return
-        episodes = max(config.warmup, 1) + (self.updates - 1) * config.update_every
-        if episodes // config.target_every > (episodes - config.update_every) // config.target_every:
+        first = max(config.warmup, 1)
+        before, now = (
+            (first + updates * config.update_every) // config.target_every
+            for updates in (self.updates - 2, self.updates - 1)
+        )
+        if now > before:
             self._follow(1.0)
 
     # ---- keeping ---------------------------------------------------------------------------------------------------
