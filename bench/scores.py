@@ -98,8 +98,13 @@ for name, mixer in {"qmix": "mono", "vdn": "sum", "iql": "none"}.items():
 CONTESTS["marines_long"] = Contest(
     "marines_4v4", QMIXConfig(), ("battle_won", "return"), ".95 won at 2.05M", steps=2_050_000, seeds=1
 )
-CONTESTS["marines_8v8"] = Contest("marines_8v8", QMIXConfig(), ("battle_won", "return"), ".9 won", steps=500_000)
-CONTESTS["spread_qmix"] = Contest("simple_spread", QMIXConfig(), ("return",), "-9.0 at 1M, a sum of -27")
+CONTESTS["marines_8v8"] = Contest("marines_8v8", QMIXConfig(), ("battle_won", "return"), ".9 won", steps=300_000)
+CONTESTS["spread_qmix"] = Contest(
+    "simple_spread",
+    QMIXConfig(gamma=0.9, lr=2e-3, lr_end=0.1, recurrent=False, hidden=128),
+    ("return",),
+    "-9.0 at 1M, a sum of -27",
+)
 
 
 def score(name: str, seed: int) -> dict[str, float]:

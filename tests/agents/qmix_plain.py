@@ -175,6 +175,9 @@ class Plain:
         loss.backward()
         if config.clip:
             torch.nn.utils.clip_grad_norm_(self.nets.values(), config.clip)
+        for group in self.optimiser.param_groups:
+            done = min(self.updates * config.update_every / config.lr_episodes, 1)
+            group["lr"] = config.lr * (1 - done + done * config.lr_end)
         self.optimiser.step()
         self.updates += 1
         every = Fraction(str(config.update_every))

@@ -43,7 +43,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
     ("marines_3v3", {"mixer": "none", "n_step": 4, "prioritized": 1.0}, {}),
     ("marines_2v2", {"update_every": 2, "target_every": 4, "warmup": 3, "bounded": False}, {"limit": 9}),
-    ("marines_2v2", {"update_every": 0.4, "target_every": 1, "td_lambda": 0}, {"limit": 9}),
+    (
+        "marines_2v2",
+        {"update_every": 0.4, "target_every": 1, "td_lambda": 0, "lr_end": 0.3, "lr_episodes": 2},
+        {"limit": 9},
+    ),
     ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
     (
         "simple_spread",

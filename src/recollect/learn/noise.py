@@ -80,7 +80,7 @@ class OrnsteinUhlenbeck:
         self._walk = state["walk"].clone() if "walk" in state else None
 
 
-def linear(start: float, end: float, over: int, step: int) -> float:
+def linear(start: float, end: float, over: float, step: float) -> float:
     """A schedule: from ``start`` to ``end`` over some steps, then ``end``.
 
     >>> linear(1.0, 0.0, 100, 25)

@@ -24,9 +24,11 @@ _LINES = {
 }
 _CHOICES = {"mixer": tuple(_NAMES), "optimiser": ("adam", "rmsprop"), "reward": ("sum", "mean", "own")}
 _RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "td_lambda", "prioritized", "epsilon_start", "epsilon_end", "tau"), (0, 1)),
+    **dict.fromkeys(("gamma", "td_lambda", "prioritized", "epsilon_start", "epsilon_end", "tau", "lr_end"), (0, 1)),
     **dict.fromkeys(("batch", "episodes", "target_every", "n_step", "hidden", "mixing_units"), (1, math.inf)),
-    **dict.fromkeys(("warmup", "update_every", "epsilon_steps", "lr", "eps", "clip", "hyper_units"), (0, math.inf)),
+    **dict.fromkeys(
+        ("warmup", "update_every", "epsilon_steps", "lr", "lr_episodes", "eps", "clip", "hyper_units"), (0, math.inf)
+    ),
 }
 _LONG = 1000  # steps that an episode is taken to have if nobody knows
 
@@ -68,6 +70,10 @@ class QMIXConfig:
     """What takes the steps."""
     lr: float = 1e-3
     """Step size."""
+    lr_end: float = 1.0
+    """Part of it that is left later."""
+    lr_episodes: int = 40_000
+    """Episodes over which it shrinks."""
     eps: float = 0.0
     """What the optimiser adds to its divisor; 0: 1e-8 for adam, 1e-5 for rmsprop."""
     clip: float = 10.0
@@ -99,7 +105,7 @@ class QMIXConfig:
 
     def __post_init__(self) -> None:
         check(self, _CHOICES, _RANGES)
-        for name in ("lr", "update_every"):
+        for name in ("lr", "lr_end", "update_every"):
             if getattr(self, name) == 0:
                 raise OptionError(name, "be above 0", getattr(self, name))
 

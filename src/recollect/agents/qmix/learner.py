@@ -15,7 +15,7 @@ from recollect.agents.qmix.player import Player, best
 from recollect.agents.qmix.team import Part, Team
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
-from recollect.learn import Adam, Mixer, Parameters, RMSProp, Running, shorten
+from recollect.learn import Adam, Mixer, Parameters, RMSProp, Running, linear, shorten
 from recollect.memory.targets import n_step_returns, td_lambda
 
 if TYPE_CHECKING:
@@ -126,8 +126,9 @@ class QMIX:
             whole.put_(part.chosen, own if part.present is None else own * part.present[first])
             team.backward(part, trace, whole)
         length = shorten([nets for nets, _ in self._pairs().values()], config.clip)
+        pace = linear(1.0, config.lr_end, config.lr_episodes, self.updates * config.update_every)
         for optimiser in self._optimisers.values():
-            optimiser.step()
+            optimiser.step(pace)
         self._move_targets()
         error = away.abs() if away.dim() == 1 else away.abs().sum(dim=1) / counted.sum(dim=1).clamp(min=1)
         errors = np.bincount(layout.episode, error.numpy(), len(batch["lengths"])) / np.asarray(batch["lengths"])
