@@ -1,0 +1,173 @@
+"""How QMIX falls back after it has learned: values that run away, and values that are a little too high.
+
+python bench/collapse.py --report docs/bench     (half an hour)
+
+Runs are kept under runs/collapse, and go on where they were.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.agents.qmix import QMIX, QMIXConfig
+from recollect.agents.qmix.layout import laid_out
+from recollect.agents.qmix.player import best
+from recollect.memory.targets import discounted_returns
+from recollect.train import resume, run
+from recollect.train.checkpoint import exists, load_checkpoint, load_memory
+from recollect.train.records import read_metrics
+from recollect.train.replay import load_run
+
+FOLDER = Path("runs/collapse")
+EPISODES = 1_000
+STAGES = range(50_000, 500_001, 50_000)
+SPREAD: dict[str, Any] = {"gamma": 0.9, "lr": 2e-3, "recurrent": False}
+FAR_TARGETS: dict[str, Any] = {"gamma": 0.99, "td_lambda": 0.0, "lr": 5e-4, "bounded": False}
+
+PAGE = """# Falling back
+
+Written by `bench/collapse.py`: QMIX, values of what was seen in {episodes:,} episodes of the memory.
+
+## Values that run away
+
+`simple_spread`, seed 2, `--gamma 0.9 --lr 0.002 --no-recurrent`. All rewards are below zero, so that nothing can be
+worth more than that. Landmarks and starts lie within 1 of the middle: how far out is the largest coordinate of an
+agent in the state of the highest value, and in the middling state.
+
+Without bounds (`--no-bounded`):
+
+{free}
+
+With bounds:
+
+{bound}
+
+## Values that are a little too high
+
+`marines_4v4`, seed 1, 400,000 steps, an evaluation of 200 battles every 5,000 steps; of those in the second half the
+lowest, and how many of the 40 won less than nine battles in ten. Then, at the end: what the networks say that is done
+is worth, what it was worth (discounted rewards that followed), and how far the best action stands above the second
+best, all in mixed values.
+
+{dips}
+"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a run's networks think of its memory."""
+
+    highest: Tensor
+    """The targets' mixed value of everybody's best action, of everything seen."""
+    taken: Tensor
+    """The mixed value of what was done, of every step."""
+    followed: Tensor
+    """The discounted rewards from there on."""
+    gap: Tensor
+    """What the second best action is short of the best, of every agent who has a choice, in the mixed value."""
+    obs: Tensor
+    """What agents saw."""
+
+
+@torch.no_grad()
+def look(folder: Path) -> Look:
+    """Ask a run's networks about some of its memory."""
+    trained = load_run(folder)
+    learner, batch = trained.learner, load_memory(folder).sample(EPISODES)
+    assert isinstance(learner, QMIX)
+    assert learner.mixer is not None
+    assert learner.target_mixer is not None
+    layout = laid_out(np.asarray(batch["lengths"]))
+    first = torch.from_numpy(layout.first)
+    (team,) = learner._teams
+    part = team.read(batch, layout)
+    there = torch.ones(len(layout.seen), team.agents) if part.present is None else part.present.float()
+
+    targets = team.target_values(part)
+    chosen = targets.gather(2, best(targets, part.allowed)[..., None])[..., 0] * there
+    highest = learner.target_mixer(chosen, learner._states(batch, [batch], layout.seen))
+
+    values, _ = team.trace(part)
+    states = learner._states(batch, [batch], layout.seen[layout.first])
+    taken, mixing = learner.mixer.trace(values.take(part.chosen) * there[first], states)
+    slope = learner.mixer.backward(mixing, torch.ones_like(taken))
+    allowed = torch.ones_like(values, dtype=torch.bool) if part.allowed is None else part.allowed
+    two = values.masked_fill(~allowed, -1e9).topk(2).values[first]
+    gap = ((two[..., 0] - two[..., 1]) * slope)[allowed.sum(dim=2)[first] > 1]
+
+    grid = (len(layout.counts) - 1, int(layout.counts[0]))
+    at = (layout.time, layout.column)
+    reward, over = np.zeros(grid, np.float32), np.zeros(grid, bool)
+    every = batch["reward"][layout.steps]
+    reward[at] = every if every.ndim == 1 else every.sum(axis=1)
+    over[at] = (batch["terminated"] | batch["truncated"])[layout.steps]
+    gamma = learner.config.gamma
+    followed = torch.from_numpy(discounted_returns(reward, terminated=over, gamma=gamma)[at])
+    return Look(highest, taken, followed, gap, torch.from_numpy(batch["obs"].take(layout.seen, axis=0)))
+
+
+def train(folder: Path, config: QMIXConfig, env: str, steps: int, **settings: Any) -> None:
+    """Up to some steps, from where it is."""
+    if not exists(folder):
+        run(config, env, folder=folder, steps=steps, film=False, **settings)
+    elif load_checkpoint(folder)["steps"] < steps:
+        resume(folder, steps=steps)
+
+
+def runaway(*, bounded: bool) -> str:
+    """Train, stop every so often, and look how high values are and where."""
+    folder = FOLDER / ("spread_bounded" if bounded else "spread_free")
+    lines = ["| steps | return | mean value | highest value | how far out | usually |", "|---|---|---|---|---|---|"]
+    for steps in STAGES:
+        train(folder, QMIXConfig(bounded=bounded, **SPREAD), "simple_spread", steps, seed=2)
+        seen = look(folder)
+        far = seen.obs[:, :, 2:4].abs().amax(dim=(1, 2))  # agents' positions
+        at = int(seen.highest.argmax())
+        score = load_run(folder).evaluate(EPISODES, seed=10_000)["return"]
+        lines.append(
+            f"| {steps:,} | {score:.1f} | {seen.highest.mean():.1f} | {seen.highest[at]:.1f} "
+            f"| {far[at]:.1f} | {far.median():.1f} |"
+        )
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def dips() -> str:
+    """Train with one-step targets that look far ahead, and with the defaults."""
+    lines = [
+        "| | lowest | below .9 | value | was worth | too high by | best above second |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    settings = {"`--gamma 0.99 --td-lambda 0 --lr 0.0005 --no-bounded`": FAR_TARGETS, "defaults": {}}
+    for name, changes in settings.items():
+        folder = FOLDER / ("marines_far" if changes else "marines_defaults")
+        train(folder, QMIXConfig(**changes), "marines_4v4", 400_000, seed=1, eval_every=5_000, eval_episodes=200)
+        won = np.array([each["battle_won"] for each in read_metrics(folder)])[-40:]
+        seen = look(folder)
+        value, worth = float(seen.taken.mean()), float(seen.followed.mean())
+        lines.append(
+            f"| {name} | {won.min():.2f} | {(won < 0.9).sum()} | {value:.2f} | {worth:.2f} | {value - worth:.2f} "
+            f"| {seen.gap.median():.2f} |"
+        )
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--report", type=Path, metavar="FOLDER")
+    asked = parser.parse_args()
+    page = PAGE.format(episodes=EPISODES, free=runaway(bounded=False), bound=runaway(bounded=True), dips=dips())
+    if asked.report:
+        (asked.report / "collapse.md").write_text(page)
+
+
+if __name__ == "__main__":
+    main()
