@@ -101,6 +101,7 @@ scores: $(READY)
 	@echo "--- training with five seeds each (hours; what is finished is not trained again)"
 	@$(BIN)/python bench/scores.py --report docs/bench
 	@$(BIN)/python bench/chase.py --report docs/bench
+	@$(BIN)/python bench/collapse.py --report docs/bench
 
 $(SANITIZE_READY): $(DEPS) $(CORE)
 	@echo "--- building the core with sanitisers"
