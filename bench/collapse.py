@@ -8,6 +8,9 @@ Runs are kept under runs/collapse, and go on where they were.
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recollect import envs
 from recollect.agents.qmix import QMIX, QMIXConfig
 from recollect.agents.qmix.layout import laid_out
 from recollect.agents.qmix.player import best
 from recollect.memory.targets import discounted_returns
-from recollect.train import resume, run
+from recollect.train import RunConfig, resume, run
 from recollect.train.checkpoint import exists, load_checkpoint, load_memory
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
+from recollect.train.settings import read_config
 
 FOLDER = Path("runs/collapse")
 EPISODES = 1_000
@@ -33,13 +38,14 @@ FAR_TARGETS: dict[str, Any] = {"gamma": 0.99, "td_lambda": 0.0, "lr": 5e-4, "bou
 
 PAGE = """# Falling back
 
-Written by `bench/collapse.py`: QMIX, values of what was seen in {episodes:,} episodes of the memory.
+Written by `bench/collapse.py`: QMIX, one seed of each.
 
 ## Values that run away
 
-`simple_spread`, seed 2, `--gamma 0.9 --lr 0.002 --no-recurrent`. All rewards are below zero, so that nothing can be
-worth more than that. Landmarks and starts lie within 1 of the middle: how far out is the largest coordinate of an
-agent in the state of the highest value, and in the middling state.
+`simple_spread`, seed 2, `--gamma 0.9 --lr 0.002 --no-recurrent`, values of what was seen in {episodes:,} episodes of
+the memory. All rewards are below zero, so that nothing can be worth more than that. Landmarks and starts lie within 1
+of the middle: how far out is the largest coordinate of an agent in the state of the highest value, and in the
+middling state.
 
 Without bounds (`--no-bounded`):
 
@@ -52,9 +58,9 @@ With bounds:
 ## Values that are a little too high
 
 `marines_4v4`, seed 1, 400,000 steps, an evaluation of 200 battles every 5,000 steps; of those in the second half the
-lowest, and how many of the 40 won less than nine battles in ten. Then, at the end: what the networks say that is done
-is worth, what it was worth (discounted rewards that followed), and how far the best action stands above the second
-best, all in mixed values.
+lowest, and how many of the 40 won less than nine battles in ten. Then, in {episodes:,} battles without exploration at
+the end: what the networks say that is done is worth, what it was worth (discounted rewards that followed), and how
+far the best action stands above the second best, all in mixed values.
 
 {dips}
 """
@@ -62,7 +68,7 @@ best, all in mixed values.
 
 @dataclass(frozen=True)
 class Look:
-    """What a run's networks think of its memory."""
+    """What a run's networks think of some episodes."""
 
     highest: Tensor
     """The targets' mixed value of everybody's best action, of everything seen."""
@@ -76,12 +82,21 @@ class Look:
     """What agents saw."""
 
 
+def played(learner: QMIX, name: str) -> Mapping[str, Any]:
+    """Episodes that the agents play without exploration."""
+    env = envs.make(name, num_envs=32)
+    memory, player, seen = learner.config.memory(env, 0), learner.player(32, explore=False), env.reset(seed=10_000)
+    while len(memory.episodes.length) < EPISODES + 64:
+        step = env.step(player.act(seen))
+        memory.append(**step.row)
+        player.ended(step.ended)
+        seen = step.seen
+    return memory.sample(EPISODES)
+
+
 @torch.no_grad()
-def look(folder: Path) -> Look:
-    """Ask a run's networks about some of its memory."""
-    trained = load_run(folder)
-    learner, batch = trained.learner, load_memory(folder).sample(EPISODES)
-    assert isinstance(learner, QMIX)
+def look(learner: QMIX, batch: Mapping[str, Any]) -> Look:
+    """Ask networks about episodes."""
     assert learner.mixer is not None
     assert learner.target_mixer is not None
     layout = laid_out(np.asarray(batch["lengths"]))
@@ -115,10 +130,26 @@ def look(folder: Path) -> Look:
 
 def train(folder: Path, config: QMIXConfig, env: str, steps: int, **settings: Any) -> None:
     """Up to some steps, from where it is."""
+    wanted = RunConfig(num_envs=config.lanes, steps=steps, film=False, **settings)
     if not exists(folder):
-        run(config, env, folder=folder, steps=steps, film=False, **settings)
-    elif load_checkpoint(folder)["steps"] < steps:
-        resume(folder, steps=steps)
+        shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
+        done = run(config, env, folder=folder, config=wanted)
+    else:
+        *what, how = read_config(folder / "config.toml")
+        if [*what, dataclasses.replace(how, steps=steps)] != [env, config, wanted]:
+            raise SystemExit(f"{folder} was trained with other settings: remove it")
+        if load_checkpoint(folder)["steps"] >= steps:
+            return
+        done = resume(folder, steps=steps)
+    if done.interrupted:
+        raise SystemExit(f"stopped; {folder} goes on from there next time")
+
+
+def load(folder: Path) -> QMIX:
+    """What a run learned."""
+    learner = load_run(folder).learner
+    assert isinstance(learner, QMIX)
+    return learner
 
 
 def runaway(*, bounded: bool) -> str:
@@ -127,7 +158,7 @@ def runaway(*, bounded: bool) -> str:
     lines = ["| steps | return | mean value | highest value | how far out | usually |", "|---|---|---|---|---|---|"]
     for steps in STAGES:
         train(folder, QMIXConfig(bounded=bounded, **SPREAD), "simple_spread", steps, seed=2)
-        seen = look(folder)
+        seen = look(load(folder), load_memory(folder).sample(EPISODES))
         far = seen.obs[:, :, 2:4].abs().amax(dim=(1, 2))  # agents' positions
         at = int(seen.highest.argmax())
         score = load_run(folder).evaluate(EPISODES, seed=10_000)["return"]
@@ -150,7 +181,7 @@ def dips() -> str:
         folder = FOLDER / ("marines_far" if changes else "marines_defaults")
         train(folder, QMIXConfig(**changes), "marines_4v4", 400_000, seed=1, eval_every=5_000, eval_episodes=200)
         won = np.array([each["battle_won"] for each in read_metrics(folder)])[-40:]
-        seen = look(folder)
+        seen = look(load(folder), played(load(folder), "marines_4v4"))
         value, worth = float(seen.taken.mean()), float(seen.followed.mean())
         lines.append(
             f"| {name} | {won.min():.2f} | {(won < 0.9).sum()} | {value:.2f} | {worth:.2f} | {value - worth:.2f} "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"td_lambda": 0}, {}),
     ("marines_3v3", {"mixer": "sum"}, {}),
     ("marines_3v3", {"mixer": "none", "share": False, "double": False, "td_lambda": 0}, {}),
-    ("marines_3v3", {"recurrent": False, "optimiser": "rmsprop", "hyper_units": 0, "clip": 0.01, "td_lambda": 0}, {}),
+    (
+        "marines_3v3",
+        {"recurrent": False, "optimiser": "rmsprop", "hyper_units": 0, "clip": 0.01, "lr_end": 0.1, "lr_episodes": 3},
+        {},
+    ),
     ("marines_3v3", {"share": False, "n_step": 3, "prioritized": 0.6}, {"limit": 9}),
     ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
     ("marines_3v3", {"mixer": "none", "n_step": 4, "prioritized": 1.0}, {}),
@@ -337,41 +343,89 @@ def test_settings_that_cannot_be() -> None:
 
 
 def test_presets() -> None:
-    """PyMARL's default.yaml and qmix.yaml, EPyMARL's, PyMARL2's."""
-    plain = QMIXConfig(batch=32, episodes=5000, target_every=200, double=True, hidden=64, clip=10.0)
-    assert plain == QMIXConfig(
-        mixing_units=32, hyper_units=64, epsilon_start=1.0, epsilon_end=0.05, epsilon_steps=50_000
-    )
-    assert PRESETS == {
-        "pymarl": {
-            "gamma": 0.99,
-            "td_lambda": 0.0,
-            "bounded": False,
-            "optimiser": "rmsprop",
-            "lr": 5e-4,
-            "eps": 1e-5,
-        },
+    """All that PyMARL's default.yaml and qmix.yaml say, EPyMARL's and PyMARL2's, whatever the defaults are."""
+    pymarl = {
+        "mixer": "mono",
+        "gamma": 0.99,
+        "batch": 32,
+        "episodes": 5000,
+        "warmup": 32,
+        "update_every": 1.0,
+        "target_every": 200,
+        "tau": 0.0,
+        "double": True,
+        "td_lambda": 0.0,
+        "n_step": 1,
+        "bootstrap": True,
+        "bounded": False,
+        "prioritized": 0.0,
+        "optimiser": "rmsprop",
+        "lr": 5e-4,
+        "lr_end": 1.0,
+        "eps": 1e-5,
+        "clip": 10.0,
+        "recurrent": True,
+        "hidden": 64,
+        "share": True,
+        "agent_id": True,
+        "last_action": True,
+        "mixing_units": 32,
+        "hyper_units": 64,
+        "epsilon_start": 1.0,
+        "epsilon_end": 0.05,
+        "epsilon_steps": 50_000,
+        "reward": "sum",
+        "standardize_reward": False,
+    }
+    adam = {**pymarl, "optimiser": "adam", "eps": 0.0}
+    wanted = {
+        "pymarl": pymarl,
         "epymarl": {
-            "gamma": 0.99,
-            "td_lambda": 0.0,
-            "lr": 5e-4,
+            **adam,
             "bootstrap": False,
-            "bounded": False,
             "recurrent": False,
             "last_action": False,
             "standardize_reward": True,
         },
         "pymarl2": {
-            "gamma": 0.99,
+            **adam,
             "lr": 1e-3,
             "batch": 128,
             "warmup": 128,
-            "update_every": 8,
+            "update_every": 8.0,
             "td_lambda": 0.6,
-            "bounded": False,
             "epsilon_steps": 100_000,
         },
     }
+    assert list(PRESETS) == list(wanted)
+    for name, values in wanted.items():
+        found = dataclasses.asdict(QMIXConfig(**PRESETS[name]))
+        del found["lr_episodes"]  # over which nothing shrinks
+        assert found == values
+
+
+def test_updates_come_as_often_as_asked() -> None:
+    for every, due in ((1.0, [0, 1, 2, 11]), (2.0, [0, 1, 1, 6]), (0.5, [0, 1, 3, 21]), (0.25, [0, 1, 5, 41])):
+        config = QMIXConfig(warmup=5, update_every=every)
+        assert [config.due(0, episodes) for episodes in (4, 5, 6, 15)] == due
+
+
+@pytest.mark.parametrize(
+    ("gamma", "rewards", "bounds"),
+    [
+        (0.5, [-1.0, 3.0], (-2.0, 6.0)),
+        (0.5, [-3.0, -1.0], (-6.0, -1.0)),  # an episode may end after one more step
+        (0.5, [1.0, 3.0], (1.0, 6.0)),
+        (0.0, [-1.0, 3.0], (-1.0, 3.0)),
+        (1.0, [-1.0, 3.0], (-math.inf, math.inf)),
+        (1.0, [0.0, 3.0], (0.0, math.inf)),
+    ],
+)
+def test_what_rewards_can_add_up_to(gamma: float, rewards: list[float], bounds: tuple[float, float]) -> None:
+    learner = QMIXConfig(**{**SMALL, "gamma": gamma}).learner(envs.make("marines_2v2"), 0)
+    assert learner._bounds(torch.tensor(rewards)) == bounds
+    middle = sum(rewards) / 2
+    assert learner._bounds(torch.tensor([[middle]])) == bounds, "what was seen is kept in mind"
 
 
 def test_more_episodes_than_there_is_room_for() -> None:

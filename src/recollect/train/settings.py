@@ -77,8 +77,13 @@ class Learner(Protocol):
 class Algorithm(Protocol):
     """An algorithm's settings: a frozen dataclass that makes its parts."""
 
-    batch: int
-    prioritized: float
+    @property
+    def batch(self) -> int:
+        """What an update learns from: rows, or whatever its memory is read by."""
+
+    @property
+    def prioritized(self) -> float:
+        """How much more often what is surprising is drawn; 0: all alike."""
 
     @property
     def name(self) -> str:
@@ -110,12 +115,8 @@ class Algorithm(Protocol):
         """What learns to play in such environments."""
 
 
-ALGORITHMS: dict[str, Any] = {
-    "maddpg": MADDPGConfig(),
-    "qmix": QMIXConfig(),
-    "vdn": QMIXConfig(mixer="sum"),
-    "iql": QMIXConfig(mixer="none"),
-}
+_OURS: tuple[Algorithm, ...] = (MADDPGConfig(), QMIXConfig(), QMIXConfig(mixer="sum"), QMIXConfig(mixer="none"))
+ALGORITHMS: dict[str, Any] = {algorithm.name: algorithm for algorithm in _OURS}
 """Settings of every algorithm as they are by default, by its name."""
 
 
