@@ -2,7 +2,7 @@
 
 python bench/collapse.py --report docs/bench     (half an hour)
 
-Runs are kept under runs/collapse, and go on where they were.
+Runs are kept under runs/collapse; those of the marines go on where they were.
 """
 
 from __future__ import annotations
@@ -153,8 +153,9 @@ def load(folder: Path) -> QMIX:
 
 
 def runaway(*, bounded: bool) -> str:
-    """Train, stop every so often, and look how high values are and where."""
+    """Train anew, stop every so often, and look how high values are and where."""
     folder = FOLDER / ("spread_bounded" if bounded else "spread_free")
+    shutil.rmtree(folder, ignore_errors=True)
     lines = ["| steps | return | mean value | highest value | how far out | usually |", "|---|---|---|---|---|---|"]
     for steps in STAGES:
         train(folder, QMIXConfig(bounded=bounded, **SPREAD), "simple_spread", steps, seed=2)
