@@ -11,9 +11,11 @@ from PIL import Image
 import recollect as rc
 from recollect import cli, train
 from recollect.agents.maddpg import MADDPGConfig
-from recollect.train.curves import bands, draw_runs, interquartile_mean
+from recollect.agents.qmix import QMIXConfig
+from recollect.train.curves import _labels, bands, draw_runs, interquartile_mean
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
+from recollect.train.settings import RunConfig
 
 SMALL = MADDPGConfig(warmup=300, batch=32, update_every=50, capacity=2000, hidden=(8,), prioritized=0.5)
 
@@ -68,6 +70,19 @@ def test_plotting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixtur
         assert picture.size[0] > 800
     with pytest.raises(rc.errors.OptionError, match="config must be a TOML file"):
         draw_runs([tmp_path], out)
+
+
+def test_lines_say_how_they_differ() -> None:
+    run, long = RunConfig(seed=1), RunConfig(seed=2, steps=9)
+    one = ("marines_4v4", QMIXConfig(), run)
+    far = ("marines_4v4", QMIXConfig(gamma=0.99, bounded=False), long)
+    others = ("marines_3v3", QMIXConfig(gamma=0.5), run), ("marines_4v4", QMIXConfig(mixer="sum"), run)
+    assert _labels([one, far, *others]) == [
+        "qmix marines_4v4: gamma 0.95, bounded True",
+        "qmix marines_4v4: gamma 0.99, bounded False",
+        "qmix marines_3v3",
+        "vdn marines_4v4",
+    ]
 
 
 def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

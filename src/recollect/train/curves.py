@@ -12,7 +12,7 @@ import numpy as np
 
 from recollect.errors import RunError
 from recollect.train.records import WON, plain, read_metrics
-from recollect.train.settings import read_config
+from recollect.train.settings import RunConfig, read_config
 
 __all__ = ["bands", "draw_runs", "interquartile_mean"]
 
@@ -44,7 +44,10 @@ def bands(values: Array, *, draws: int = 2000, level: float = 0.95) -> tuple[Arr
 
 
 def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Draw the returns of runs; those that differ by their seed only become one line with a band."""
+    """Draw the returns of runs; those that differ by their seed only become one line with a band.
+
+    Lines of one algorithm and environment say in which settings they differ.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -53,12 +56,11 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     kinds: dict[str, list[Path]] = {}
     for folder in dict.fromkeys(Path(folder).resolve() for folder in folders):
         env, algorithm, config = read_config(folder / "config.toml")
-        alike = repr((env, algorithm, {k: v for k, v in asdict(config).items() if k not in ("seed", "steps")}))
-        kinds.setdefault(alike, []).append(folder)
+        kinds.setdefault(repr((env, algorithm, _lasting(config))), []).append(folder)
     won = any(WON in line for folder in chain.from_iterable(kinds.values()) for line in read_metrics(folder)[:1])
     figure, panels = plt.subplots(1 + won, figsize=(8, 4.5 + 2.5 * won), layout="constrained", squeeze=False)
-    for runs in kinds.values():
-        env, algorithm, _ = read_config(runs[0] / "config.toml")
+    labels = _labels([read_config(runs[0] / "config.toml") for runs in kinds.values()])
+    for title, runs in zip(labels, kinds.values(), strict=True):
         lines = [read_metrics(run) for run in runs]
         names = [name for name in (lines[0][0] if lines[0] else {}) if name.split("/")[-1] == "return"]
         for run, metrics in zip(runs, lines, strict=True):
@@ -67,7 +69,7 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
         steps = sorted(set.intersection(*({line["step"] for line in run} for run in lines)))
         for name in [*names, *([WON] if WON in lines[0][0] else [])]:
             values = np.array([[line[name] for line in run if line["step"] in steps] for run in lines])
-            label = " ".join(filter(None, (algorithm.name, env, name.rpartition("/")[0])))
+            label = " ".join(filter(None, (title, name.rpartition("/")[0])))
             axes = panels[int(name == WON), 0]
             if len(runs) > 1:
                 middle, low, high = bands(values)
@@ -83,3 +85,20 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return Path(path)
+
+
+def _lasting(config: RunConfig) -> dict[str, Any]:
+    """What makes two runs of one kind, or two."""
+    return {key: value for key, value in asdict(config).items() if key not in ("seed", "steps")}
+
+
+def _labels(kinds: Sequence[tuple[str, Any, RunConfig]]) -> list[str]:
+    """The algorithm and the environment of each kind of run, and what tells it from others of the same."""
+    titles = [f"{algorithm.name} {env}" for env, algorithm, _ in kinds]
+    settings = [{**asdict(algorithm), **_lasting(config)} for _, algorithm, config in kinds]
+    labels = []
+    for title, mine in zip(titles, settings, strict=True):
+        peers = [each for other, each in zip(titles, settings, strict=True) if other == title]
+        told = [f"{key} {value}" for key, value in mine.items() if any(peer[key] != value for peer in peers)]
+        labels.append(f"{title}: {', '.join(told)}" if told else title)
+    return labels
