@@ -158,7 +158,7 @@ def _settings(contest: Contest) -> str:
     plain = type(contest.algorithm)()
     flags = [f"`{_flag(key, value)}`" for key, value in vars(contest.algorithm).items() if value != getattr(plain, key)]
     flags += [f"`--option {key}={str(value).lower()}`" for key, value in contest.options.items()]
-    return f"{contest.env}, {contest.steps:,} steps, {' '.join(flags)}"
+    return f"{contest.env}, {contest.steps:,} steps{', ' if flags else ''}{' '.join(flags)}"
 
 
 def _flag(key: str, value: Any) -> str:
