@@ -8,7 +8,6 @@ Runs are kept under runs/collapse; those of the marines go on where they were.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,18 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from training import train
 
 from recollect import envs
 from recollect.agents.qmix import QMIX, QMIXConfig
 from recollect.agents.qmix.layout import laid_out
 from recollect.agents.qmix.player import best
 from recollect.memory.targets import discounted_returns
-from recollect.train import RunConfig, resume, run
-from recollect.train.checkpoint import exists, load_checkpoint, load_memory
+from recollect.train.checkpoint import load_memory
 from recollect.train.curves import draw_runs
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
-from recollect.train.settings import read_config
 
 FOLDER = Path("runs/collapse")
 EPISODES = 1_000
@@ -129,23 +127,6 @@ def look(learner: QMIX, batch: Mapping[str, Any]) -> Look:
     gamma = learner.config.gamma
     followed = torch.from_numpy(discounted_returns(reward, terminated=over, gamma=gamma)[at])
     return Look(highest, taken, followed, gap, torch.from_numpy(batch["obs"].take(layout.seen, axis=0)))
-
-
-def train(folder: Path, config: QMIXConfig, env: str, steps: int, **settings: Any) -> None:
-    """Up to some steps, from where it is."""
-    wanted = RunConfig(num_envs=config.lanes, steps=steps, film=False, **settings)
-    if not exists(folder):
-        shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
-        done = run(config, env, folder=folder, config=wanted)
-    else:
-        *what, how = read_config(folder / "config.toml")
-        if [*what, dataclasses.replace(how, steps=steps)] != [env, config, wanted]:
-            raise SystemExit(f"{folder} was trained with other settings: remove it")
-        if load_checkpoint(folder)["steps"] >= steps:
-            return
-        done = resume(folder, steps=steps)
-    if done.interrupted:
-        raise SystemExit(f"stopped; {folder} goes on from there next time")
 
 
 def load(folder: Path) -> QMIX:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -17,11 +16,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from training import train
+
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
-from recollect.train import RunConfig, checkpoint, resume, run
 from recollect.train.replay import load_run
-from recollect.train.settings import read_config
 
 EPISODES = 1_000
 FOLDER = Path("runs/scores")
@@ -110,17 +109,7 @@ CONTESTS["spread_qmix"] = Contest(
 def score(name: str, seed: int) -> dict[str, float]:
     """Train, or go on, and judge."""
     contest, folder = CONTESTS[name], FOLDER / name / f"seed_{seed}"
-    settings = RunConfig(
-        num_envs=contest.algorithm.lanes, steps=contest.steps, seed=seed, film=False, env_options=contest.options
-    )
-    if checkpoint.exists(folder):
-        if read_config(folder / "config.toml") != (contest.env, contest.algorithm, settings):
-            raise SystemExit(f"{folder} was trained with other settings: remove it")
-        if checkpoint.load_checkpoint(folder)["steps"] < contest.steps:
-            resume(folder)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
-        run(contest.algorithm, contest.env, folder=folder, config=settings)
+    train(folder, contest.algorithm, contest.env, contest.steps, seed=seed, env_options=contest.options)
     return load_run(folder).evaluate(EPISODES, seed=10_000 + seed)
 
 

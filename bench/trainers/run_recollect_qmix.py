@@ -14,9 +14,8 @@ from recollect.train import run
 
 def main() -> None:
     env, warm = sys.argv[1], int(sys.argv[2])
-    config = QMIXConfig(
-        **{**PRESETS["pymarl"], "optimiser": "adam", "eps": 0, "epsilon_end": 1.0}
-    )  # all play by chance, so that episodes are alike for everyone
+    # All play by chance, so that episodes are alike for everyone.
+    config = QMIXConfig(**{**PRESETS["pymarl"], "optimiser": "adam", "eps": 0, "epsilon_end": 1.0})
     clock = Clock(warm, look_every=25)
     with tempfile.TemporaryDirectory() as folder:
         run(
