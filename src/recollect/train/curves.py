@@ -88,7 +88,7 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
 
 
 def _lasting(config: RunConfig) -> dict[str, Any]:
-    """What makes two runs of one kind, or two."""
+    """What runs of one kind have alike."""
     return {key: value for key, value in asdict(config).items() if key not in ("seed", "steps")}
 
 
