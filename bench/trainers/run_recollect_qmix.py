@@ -8,14 +8,14 @@ from pathlib import Path
 
 from clock import Clock
 
-from recollect.agents.qmix import PRESETS, QMIXConfig
+from recollect.agents.qmix import QMIXConfig
 from recollect.train import run
 
 
 def main() -> None:
     env, warm = sys.argv[1], int(sys.argv[2])
     # All play by chance, so that episodes are alike for everyone.
-    config = QMIXConfig(**{**PRESETS["pymarl"], "optimiser": "adam", "eps": 0, "epsilon_end": 1.0})
+    config = QMIXConfig(**{**QMIXConfig().presets["pymarl"], "optimiser": "adam", "eps": 0, "epsilon_end": 1.0})
     clock = Clock(warm, look_every=25)
     with tempfile.TemporaryDirectory() as folder:
         run(

@@ -61,8 +61,9 @@ class Plain:
         else:
             self.optimiser = torch.optim.RMSprop(every, config.lr, alpha=0.99, eps=config.eps or 1e-5)
         self.updates = 0
-        self.rewards: list[float] = []
-        self.learned: list[float] = []
+        self.own = config.reward == "own" and not env.shared_reward
+        self.rewards: dict[int, list[float]] = {}
+        """All rewards so far: those of each agent while it was there, or under 0 those of everyone."""
 
     def values(self, nets: dict[str, Tensor], index: int, fields: Any, rows: range, steps: range) -> list[list[Tensor]]:
         """Values of all actions by time and agent, of one episode."""
@@ -114,10 +115,20 @@ class Plain:
         config = self.config
         fields = [batch[team.group.name] if team.group.name else batch for team in self.teams]
         lengths = batch["lengths"].tolist()
-        if config.standardize_reward:
-            self.rewards += [self.reward(batch, fields, step) for step in range(sum(lengths))]
-        learned = [self.standard(self.reward(batch, fields, step)) for step in range(sum(lengths))]
-        self.learned += [float(each) for reward in learned for each in np.ravel(reward)]
+        rewards = [self.reward(batch, fields, step) for step in range(sum(lengths))]
+        for episode, length in enumerate(lengths):
+            for t in range(length):
+                step = sum(lengths[:episode]) + t
+                gone = self.gone(fields, step + episode)  # every episode before it saw one thing more
+                for index, each in enumerate(np.ravel(rewards[step])):
+                    if not self.own or not gone[index]:
+                        self.rewards.setdefault(index, []).append(float(each))
+        learned = [
+            np.array([self.standard(each, i) for i, each in enumerate(reward)])
+            if self.own
+            else self.standard(reward, 0)
+            for reward in rewards
+        ]
         total, count, errors = torch.zeros(()), 0, []
         seen = stepped = 0
         for episode, length in enumerate(lengths):
@@ -126,13 +137,13 @@ class Plain:
             online = [self.values(self.nets, i, fields[i], rows, steps) for i in range(len(fields))]
             with torch.no_grad():
                 old = [self.values(self.targets, i, fields[i], rows, steps) for i in range(len(fields))]
-            taken, nexts, rewards, counted = [], [], [], []
+            taken, nexts, given, counted = [], [], [], []
             for t in range(length):
                 now, then, there_all = [], [], []
                 for i, (team, field) in enumerate(zip(self.teams, fields, strict=True)):
                     for agent in range(team.agents):
                         there = [
-                            1.0 if not team.group.mask else float(field["agent_mask"][row, agent])
+                            float(field["agent_mask"][row, agent]) if self.leave(team) else 1.0
                             for row in (rows[t], rows[t + 1])
                         ]
                         action = int(field["action"][steps[t], agent]) - team.first_action
@@ -146,7 +157,7 @@ class Plain:
                 taken.append(self.mix(self.nets, torch.stack(now), states[0]))
                 with torch.no_grad():
                     nexts.append(self.mix(self.targets, torch.stack(then), states[1]))
-                rewards.append(torch.as_tensor(learned[steps[t]], dtype=torch.float32))
+                given.append(torch.as_tensor(learned[steps[t]], dtype=torch.float32))
                 counted.append(torch.tensor(there_all) if config.mixer == "none" else torch.ones(()))
             over = batch["terminated"][steps.start : steps.stop]
             if not config.bootstrap:
@@ -154,13 +165,14 @@ class Plain:
             if config.mixer == "none":  # each agent by itself, up to where it is not there any more
                 alone = []
                 for agent in range(len(nexts[0])):
-                    own = [reward if reward.dim() == 0 else reward[agent] for reward in rewards]
+                    own = [reward[agent] if self.own else reward for reward in given]
                     gone = [counted[t + 1][agent] == 0 for t in range(length - 1)]
                     gone.append(self.gone(fields, rows[-1])[agent])
-                    alone.append(self.targets_of(own, [each[agent] for each in nexts], over | np.array(gone)))
+                    after = [self.possible(each[agent], agent if self.own else 0) for each in nexts]
+                    alone.append(self.targets_of(own, after, over | np.array(gone)))
                 wanted = [torch.stack([one[t] for one in alone]) for t in range(length)]
             else:
-                wanted = self.targets_of(rewards, nexts, over)
+                wanted = self.targets_of(given, [self.possible(each, 0) for each in nexts], over)
             away = [(one - other) * some for one, other, some in zip(taken, wanted, counted, strict=True)]
             weight = float(batch["weights"][episode])
             for error, some in zip(away, counted, strict=True):
@@ -188,23 +200,27 @@ class Plain:
                 self.targets[name] = net.detach().clone()
         return float(loss.detach()), errors
 
-    def standard(self, reward: Any) -> Any:
-        if not self.config.standardize_reward:
+    def standard(self, reward: float, index: int) -> float:
+        if not self.config.standardize_reward or index not in self.rewards:
             return reward
-        return min(max((reward - np.mean(self.rewards)) / max(np.std(self.rewards), 1e-4), -10), 10)
+        return float((reward - np.mean(self.rewards[index])) / max(np.std(self.rewards[index]), 1e-4))
 
-    def possible(self, value: Tensor) -> Tensor:
+    def possible(self, value: Tensor, index: int) -> Tensor:
         """A value, cut to what one or very many of the rewards seen would add up to."""
-        if not self.config.bounded:
+        if not self.config.bounded or index not in self.rewards:
             return value
         many = sum(self.config.gamma**k for k in range(10_000))
-        low, high = min(self.learned), max(self.learned)
+        low, high = (self.standard(find(self.rewards[index]), index) for find in (min, max))
         return value.clamp(min(low, low * many), max(high, high * many))
+
+    def leave(self, team: Any) -> bool:
+        """Whether agents can be gone: not where each learns by itself from what all get, then or later."""
+        return bool(team.group.mask and (self.config.mixer != "none" or self.own))
 
     def gone(self, fields: list[Any], row: int) -> list[bool]:
         """Who is not there, of everyone."""
         every = [
-            ~field["agent_mask"][row] if team.group.mask else np.zeros(team.agents, bool)
+            ~field["agent_mask"][row] if self.leave(team) else np.zeros(team.agents, bool)
             for team, field in zip(self.teams, fields, strict=True)
         ]
         return list(np.concatenate(every))
@@ -226,7 +242,7 @@ class Plain:
                     n = k + 1
                     break
             found = sum((config.gamma**k * rewards[t + k] for k in range(n)), torch.zeros(()))
-            return found + config.gamma**n * self.possible(nexts[t + n - 1]) * (0.0 if terminated[t + n - 1] else 1.0)
+            return found + config.gamma**n * nexts[t + n - 1] * (0.0 if terminated[t + n - 1] else 1.0)
 
         if config.n_step > 1 or not config.td_lambda:
             return [after(t, config.n_step) for t in range(length)]

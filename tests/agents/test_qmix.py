@@ -61,6 +61,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("simple_spread", {"bootstrap": False, "td_lambda": 0.7}, {"max_cycles": 7}),
     ("simple_speaker_listener", {"epsilon_end": 1.0, "bootstrap": False}, {"max_cycles": 5}),
     ("simple_adversary", {"mixer": "none", "reward": "own", "share": False}, {"max_cycles": 5}),
+    ("simple_adversary", {"mixer": "none", "reward": "own", "standardize_reward": True}, {"max_cycles": 5}),
+    ("pettingzoo:leaving_world", {"mixer": "none", "reward": "own", "standardize_reward": True, "gamma": 0.3}, {}),
+    ("pettingzoo:leaving_world", {"mixer": "none", "reward": "own", "n_step": 3}, {}),
+    ("pettingzoo:leaving_world", {"mixer": "none", "reward": "mean", "share": False}, {}),
+    ("pettingzoo:leaving_world", {"mixer": "sum", "standardize_reward": True, "gamma": 0.0}, {}),
 ]
 
 
@@ -104,7 +109,7 @@ def test_a_mixed_value_never_falls_when_one_rises(data: Any) -> None:
 
 def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     """An action whose value is far above all others, and which is never available."""
-    config = QMIXConfig(**SMALL, mixer="none", epsilon_start=0.3, epsilon_end=0.3)
+    config = QMIXConfig(**SMALL, mixer="sum", epsilon_start=0.3, epsilon_end=0.3)
     env, memory, learner = played("marines_3v3", config)
     (team,) = learner._teams
     for nets in (team.nets, team.target):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Literal
 
 import pytest
 import torch
 
 from recollect import envs
-from recollect.agents.qmix import PRESETS, QMIXConfig
+from recollect.agents.qmix import QMIXConfig
 from recollect.errors import OptionError
 
 
@@ -90,11 +91,19 @@ def test_presets() -> None:
             "epsilon_steps": 100_000,
         },
     }
-    assert list(PRESETS) == list(wanted)
-    for name, values in wanted.items():
-        found = dataclasses.asdict(QMIXConfig(**PRESETS[name]))
-        del found["lr_episodes"]  # over which nothing shrinks
-        assert found == values
+    wanted_alone = {
+        "pymarl": {},
+        "epymarl": {"lr": 3e-4, "hidden": 128, "recurrent": True, "epsilon_steps": 200_000},
+        "pymarl2": {"lr": 5e-4, "batch": 32, "warmup": 32, "td_lambda": 0.0},
+    }
+    mixers: tuple[Literal["mono", "sum", "none"], ...] = ("mono", "sum", "none")
+    for mixer in mixers:
+        presets = QMIXConfig(mixer=mixer).presets
+        assert list(presets) == list(wanted)
+        for name, values in wanted.items():
+            found = dataclasses.asdict(QMIXConfig(mixer=mixer, **presets[name]))
+            del found["lr_episodes"]  # over which nothing shrinks
+            assert found == {**values, "mixer": mixer, **(wanted_alone[name] if mixer == "none" else {})}
 
 
 def test_updates_come_as_often_as_asked() -> None:
@@ -116,9 +125,19 @@ def test_updates_come_as_often_as_asked() -> None:
 )
 def test_what_rewards_can_add_up_to(gamma: float, rewards: list[float], bounds: tuple[float, float]) -> None:
     learner = QMIXConfig(gamma=gamma).learner(envs.make("marines_2v2"), 0)
-    assert learner._bounds(torch.tensor(rewards)) == bounds
-    middle = sum(rewards) / 2
-    assert learner._bounds(torch.tensor([[middle]])) == bounds, "what was seen is kept in mind"
+    assert learner._bounds() == (-math.inf, math.inf)
+    for seen in (rewards, [sum(rewards) / 2]):  # what was seen is kept in mind
+        learner._take_in(torch.tensor(seen), torch.ones(len(seen)))
+        assert learner._bounds() == bounds
+
+
+def test_a_rare_reward_stays_possible() -> None:
+    """It is many deviations away by now, however few it was when it was seen."""
+    learner = QMIXConfig(gamma=0.0, standardize_reward=True).learner(envs.make("marines_2v2"), 0)
+    learner._take_in(torch.tensor([0.0, 1.0]), torch.ones(2))
+    assert learner._bounds() == (-1.0, 1.0)
+    learner._take_in(torch.zeros(898), torch.ones(898))
+    assert learner._bounds()[1] == learner._standard(torch.tensor([1.0])) == pytest.approx(899**0.5)
 
 
 def test_more_episodes_than_there_is_room_for() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recollect import cli
-from recollect.agents.qmix import PRESETS, QMIXConfig
+from recollect.agents.qmix import QMIXConfig
 from recollect.cli import pymarl
 from recollect.train import RunConfig
 from recollect.train.settings import read_config
@@ -32,7 +32,7 @@ def test_the_documents_own_line(asked: list[Any]) -> None:
     assert cli.main(line.split()) == 0
     algorithm, env, run = asked[0]
     assert env == "MarineMicro_MvsM_4"
-    assert algorithm == QMIXConfig(**PRESETS["pymarl"])
+    assert algorithm == QMIXConfig(**QMIXConfig().presets["pymarl"])
     assert run == RunConfig(steps=2_050_000, eval_every=10_000, eval_episodes=32)
 
 
@@ -69,7 +69,7 @@ def test_keys_are_mapped(asked: list[Any]) -> None:
         optimiser="adam",
         td_lambda=0.5,
     )
-    options = {"state": True, "max_cycles": 30}
+    options = {"state": True, "max_cycles": 25}  # where PettingZoo's own end
     wanted = RunConfig(steps=2_050_000, eval_every=100, eval_episodes=3, seed=9, num_envs=4, env_options=options)
     assert run == wanted
 
@@ -80,12 +80,27 @@ def test_keys_are_mapped(asked: list[Any]) -> None:
         ("with env_args.map_name=3m", "marines_3v3", {}),
         ("with env_args.map_name=5m_vs_6m env_args.reward_sparse=True", "marines_5v6", {"reward": "sparse"}),
         ("with env_args.map_name=8m env_args.reward_only_positive=False", "marines_8v8", {"reward": "losses"}),
-        ("--env-config=gymma with env_args.key=mpe:SimpleTag-v0", "simple_tag", {"state": True}),
+        (
+            "--env-config=gymma with env_args.key=mpe:SimpleTag-v0",
+            "simple_tag",
+            {"state": True, "max_cycles": 100, "velocity_first": True},
+        ),
+        (
+            "--env-config=gymma with env_args.key=mpe:SimpleAdversary-v0 env_args.time_limit=30",
+            "simple_adversary",
+            {"state": True, "max_cycles": 30, "velocity_first": True, "squared": True},
+        ),
+        (
+            "--env-config=gymma with env_args.key=pz-mpe-simple-adversary-v3 env_args.time_limit=9",
+            "simple_adversary",
+            {"state": True, "max_cycles": 9},
+        ),
     ],
 )
 def test_names_of_environments(words: str, env: str, options: dict[str, Any], asked: list[Any]) -> None:
     assert cli.main(["pymarl", "--config=iql", *words.split()]) == 0
-    assert asked[0][0].name == "iql"
+    name = "epymarl" if "gymma" in words else "pymarl"
+    assert asked[0][0] == QMIXConfig(mixer="none", **QMIXConfig(mixer="none").presets[name])
     assert asked[0][1] == env
     assert asked[0][2].env_options == options
 
@@ -126,6 +141,11 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
             "env_args.time_limit must be a whole number, got 'abc'",
         ),
         (
+            "--config=qmix --env-config=gymma with env_args.key=mpe:SimpleTag-v0 target_update_interval_or_tau=0",
+            "target_update_interval_or_tau must be above 0, got 0. Targets would never move.",
+        ),
+        ("--config=qmix with env_args.difficulty=1", "env_args.difficulty must be '7' or 7 here, got 1"),
+        (
             "--config=qmix with env_args.mapname=3m",
             "argument of the environment must be one that PyMARL's configs have, got 'env_args.mapname'. "
             "Did you mean 'env_args.map_name'?",
@@ -155,8 +175,10 @@ def test_what_epymarl_has(asked: list[Any]) -> None:
     )
     assert cli.main([*line.split(), *keys.split()]) == 0
     assert cli.main([*line.split(), *reversed(keys.split())]) == 0
-    wanted = QMIXConfig(**PRESETS["epymarl"], update_every=4, target_every=200, hyper_units=0)
+    wanted = QMIXConfig(**QMIXConfig().presets["epymarl"], update_every=4, target_every=200, hyper_units=0)
     assert [algorithm for algorithm, _, _ in asked] == [wanted, wanted]
+    assert cli.main([*line.split(), "batch_size_run=10"]) == 0
+    assert asked[-1][0] == QMIXConfig(**QMIXConfig().presets["epymarl"] | {"update_every": 10, "target_every": 2000})
 
 
 def test_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

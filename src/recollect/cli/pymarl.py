@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recollect import envs
-from recollect.agents.qmix import PRESETS, QMIXConfig
+from recollect.agents.qmix import QMIXConfig
 from recollect.cli.train import told_run
 from recollect.errors import OptionError
 from recollect.train import RunConfig
@@ -116,11 +116,14 @@ _SC2_ONLY: dict[str, tuple[Any, ...]] = {
     "reward_win": (200,),
     "move_amount": (2,),
     "step_mul": (8,),
+    "difficulty": ("7", 7),
 }
-_SC2_NOTHING = ("difficulty", "game_version", "replay_dir", "replay_prefix", "seed", "debug")
+_SC2_NOTHING = ("game_version", "replay_dir", "replay_prefix", "seed", "debug")
 _SC2_ARGS = ("map_name", "reward_only_positive", "reward_sparse", *_SC2_ONLY, *_SC2_NOTHING)
 _KINDS: dict[type, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
 _GYMMA_ARGS = ("key", "time_limit", "pretrained_wrapper")
+_GYMMA_LIMIT = 100  # of EPyMARL's gymma.yaml
+_PETTINGZOO_LIMIT = 25  # of PettingZoo's own, which end there whatever EPyMARL says
 
 
 def pymarl(arguments: Sequence[str]) -> int:
@@ -134,7 +137,10 @@ def pymarl(arguments: Sequence[str]) -> int:
     _one_of("--config", config, _CONFIGS)
     _one_of("--env-config", env_config, _ENVS)
     env, options = (_marines if env_config == "sc2" else _particles)(given)
-    algorithm = {**PRESETS["pymarl" if env_config == "sc2" else "epymarl"], "mixer": _CONFIGS[config]}
+    mixer: Any = _CONFIGS[config]
+    algorithm = {**QMIXConfig(mixer=mixer).presets["pymarl" if env_config == "sc2" else "epymarl"], "mixer": mixer}
+    if env_config == "gymma" and "target_update_interval" not in given:
+        given.setdefault("target_update_interval_or_tau", 200)
     run: dict[str, Any] = {**_ENVS[env_config], "env_options": options}
     for key, value in sorted(given.items(), key=lambda pair: _late(pair[0])):
         if key in _ONLY:
@@ -225,6 +231,8 @@ def _special(key: str, value: Any, algorithm: dict[str, Any], run: dict[str, Any
             algorithm["target_every"] = _like(key, value, 1) * algorithm.get("update_every", 1)
         else:
             algorithm["tau"] = _like(key, value, 1.0)
+            if algorithm["tau"] == 0:
+                raise OptionError(key, "be above 0", repr(value), "Targets would never move.")
     elif not _like(key, value, True):  # common_reward
         if algorithm["mixer"] != "none":
             raise OptionError(key, "be True where values are mixed", repr(value), "Use --config=iql.")
@@ -269,10 +277,12 @@ def _particles(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     name = name.lower().replace("-", "_").removeprefix("pz_mpe_")
     envs.make(name).close()
     _only("env_args.pretrained_wrapper", arguments.get("pretrained_wrapper"), (None,))
-    options: dict[str, Any] = {"state": True}
-    if arguments.get("time_limit") is not None:
-        options["max_cycles"] = _like("env_args.time_limit", arguments["time_limit"], 1)
-    return name, options
+    limit = arguments.get("time_limit")
+    limit = _GYMMA_LIMIT if limit is None else _like("env_args.time_limit", limit, 1)
+    if key.startswith("mpe:"):  # OpenAI's worlds
+        first = {"squared": True} if name == "simple_adversary" else {}
+        return name, {"state": True, "max_cycles": limit, "velocity_first": True, **first}
+    return name, {"state": True, "max_cycles": min(limit, _PETTINGZOO_LIMIT)}
 
 
 def _env_args(given: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 With other mixers VDN (their sum, Sunehag et al. 2018) and independent Q-learning. See docs/algorithms/qmix.md.
 """
 
-from recollect.agents.qmix.config import PRESETS, QMIXConfig
+from recollect.agents.qmix.config import QMIXConfig
 from recollect.agents.qmix.learner import QMIX
 
-__all__ = ["PRESETS", "QMIX", "QMIXConfig"]
+__all__ = ["QMIX", "QMIXConfig"]

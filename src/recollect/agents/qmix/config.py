@@ -14,7 +14,7 @@ from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.memory import Episodes, Memory, Prioritized, Uniform
 
-__all__ = ["PRESETS", "QMIXConfig"]
+__all__ = ["QMIXConfig"]
 
 _NAMES = {"mono": "qmix", "sum": "vdn", "none": "iql"}
 _LINES = {
@@ -122,7 +122,8 @@ class QMIXConfig:
     @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """What published code uses, by its name."""
-        return PRESETS
+        alone = _PRESETS_ALONE if self.mixer == "none" else {}
+        return {name: {**values, **alone.get(name, {})} for name, values in _PRESETS.items()}
 
     @property
     def lanes(self) -> int:
@@ -176,7 +177,7 @@ class QMIXConfig:
         return QMIX(self, env, seed)
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+_PRESETS: dict[str, dict[str, Any]] = {
     "pymarl": {
         "gamma": 0.99,
         "td_lambda": 0.0,
@@ -207,3 +208,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """What published code uses where it differs from the defaults: PyMARL, EPyMARL, PyMARL2."""
+
+_PRESETS_ALONE: dict[str, dict[str, Any]] = {
+    "epymarl": {"lr": 3e-4, "hidden": 128, "recurrent": True, "epsilon_steps": 200_000},
+    "pymarl2": {"lr": 5e-4, "batch": 32, "warmup": 32, "td_lambda": 0.0},
+}
+"""What it uses for IQL where that differs again."""

@@ -40,7 +40,8 @@ class QMIX:
         self._shared_reward, self._state = env.shared_reward, env.state_space is not None
         if config.mixer != "none" and config.reward == "own" and not env.shared_reward:
             raise OptionError("reward", "be sum or mean where values are mixed", "'own'", "Use --mixer none for IQL.")
-        self._teams = [Team(config, group, self.random) for group in env.groups]
+        alone = config.mixer == "none" and (config.reward != "own" or env.shared_reward)
+        self._teams = [Team(config, group, self.random, stay=alone) for group in env.groups]
         self.mixer = self.target_mixer = None
         if config.mixer == "mono":
             agents = sum(team.agents for team in self._teams)
@@ -53,8 +54,12 @@ class QMIX:
         make: Any = Adam if config.optimiser == "adam" else RMSProp
         eps = {"eps": config.eps} if config.eps else {}
         self._optimisers = {name: make(nets, config.lr, **eps) for name, (nets, _) in self._pairs().items()}
-        self._rewards = Running(()) if config.standardize_reward else None
-        self._range = torch.empty(0)  # the lowest reward that was seen and the highest, if any
+        own = config.reward == "own" and not env.shared_reward
+        columns = sum(team.agents for team in self._teams) if own else 1
+        self._rewards = [Running(()) for _ in range(columns)] if config.standardize_reward else []
+        most = torch.finfo(torch.float32).max
+        self._range = torch.tensor([[most], [-most]]).repeat(1, columns)
+        """The lowest reward seen and the highest, of everyone or of each agent; while there is none, the other way."""
         self.updates = 0
 
     def _pairs(self) -> dict[str, tuple[Parameters, Parameters]]:
@@ -107,9 +112,10 @@ class QMIX:
         if config.mixer == "none":  # each by itself: only of those who are there, until they are not
             counted, ends = _there(parts, first), ends[:, None] | (_there(parts, nexts) == 0)
         reward = self._reward(batch, fields, layout)
+        self._take_in(reward, counted)
         if config.bounded:
-            following = following.clamp(*self._bounds(reward))
-        wanted = self._targets(reward, following, ends, batch, layout)
+            following = following.clamp(*self._bounds())
+        wanted = self._targets(self._standard(reward), following, ends, batch, layout)
 
         away = (taken - wanted) * counted
         weight = torch.from_numpy(np.asarray(batch["weights"], np.float32)[layout.episode])
@@ -185,18 +191,37 @@ class QMIX:
             every = torch.from_numpy(np.concatenate([field["reward"][layout.steps] for field in fields], axis=1))
             how = self.config.reward
             reward = every if how == "own" else every.sum(dim=1) if how == "sum" else every.mean(dim=1)
-        if self._rewards is not None:
-            self._rewards.update(reward.flatten())
-            reward = self._rewards(reward)
         return reward
 
-    def _bounds(self, reward: Tensor) -> tuple[float, float]:
-        """The least and the most that anything can be worth, if rewards stay within those seen."""
-        self._range = torch.stack(torch.cat([self._range, reward.flatten()]).aminmax())
-        lowest, highest = self._range.tolist()
+    def _take_in(self, reward: Tensor, counted: Tensor) -> None:
+        """Keep in mind what rewards are like: of all steps, or of each agent's while it was there."""
+        columns = (
+            [reward] if reward.dim() == 1 else [own[there > 0] for own, there in zip(reward.T, counted.T, strict=True)]
+        )
+        for index, column in enumerate(columns):
+            if not len(column):
+                continue
+            low, high = self._range[:, index]
+            self._range[:, index] = torch.stack([low.minimum(column.min()), high.maximum(column.max())])
+            if self._rewards:
+                self._rewards[index].update(column)
+
+    def _standard(self, reward: Tensor) -> Tensor:
+        """Rewards ``[n]`` or ``[n, A]`` as they are learned from: standardised, if that is asked for."""
+        if not self._rewards:
+            return reward
+        if reward.dim() == 1:
+            return self._rewards[0](reward, clip=math.inf)
+        return torch.stack([each(own, clip=math.inf) for each, own in zip(self._rewards, reward.T, strict=True)], dim=1)
+
+    def _bounds(self) -> tuple[Tensor, Tensor]:
+        """The least and the most that anything can be worth, if rewards stay within those seen: ``[1]`` or ``[A]``."""
+        low, high = self._standard(self._range)
         gamma = self.config.gamma
         endless = 1 / (1 - gamma) if gamma < 1 else math.inf
-        return lowest * endless if lowest < 0 else lowest, highest * endless if highest > 0 else highest
+        unseen = self._range[0] > self._range[1]
+        least = torch.where(low < 0, low * endless, low).masked_fill(unseen, -math.inf)
+        return least, torch.where(high > 0, high * endless, high).masked_fill(unseen, math.inf)
 
     def _states(self, batch: Mapping[str, Any], fields: list[Any], rows: Array) -> Tensor:
         """The state, or all that agents see, of some rows seen ``[n]``."""
@@ -227,8 +252,8 @@ class QMIX:
         for name, (nets, target) in self._pairs().items():
             kept |= {f"{name}/flat": nets.flat.clone(), f"{name}/target": target.flat.clone()}
             kept |= {f"{name}/optimiser/{part}": value for part, value in self._optimisers[name].state().items()}
-        if self._rewards is not None:
-            kept |= {f"rewards/{name}": value for name, value in self._rewards.state().items()}
+        for index, rewards in enumerate(self._rewards):
+            kept |= {f"rewards_{index}/{name}": value for name, value in rewards.state().items()}
         return kept
 
     def load(self, state: Mapping[str, Tensor]) -> None:
@@ -238,10 +263,14 @@ class QMIX:
         for name, (nets, target) in self._pairs().items():
             nets.flat.copy_(state[f"{name}/flat"])
             target.flat.copy_(state[f"{name}/target"])
-            start = f"{name}/optimiser/"
-            self._optimisers[name].load({n.removeprefix(start): v for n, v in state.items() if n.startswith(start)})
-        if self._rewards is not None:
-            self._rewards.load({n.removeprefix("rewards/"): v for n, v in state.items() if n.startswith("rewards/")})
+            self._optimisers[name].load(_below(state, f"{name}/optimiser/"))
+        for index, rewards in enumerate(self._rewards):
+            rewards.load(_below(state, f"rewards_{index}/"))
+
+
+def _below(state: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+    """What is kept under names that start so, by the rest of these names."""
+    return {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
 
 
 def _there(parts: list[Part], rows: Tensor) -> Tensor:

@@ -50,15 +50,19 @@ class Part:
 
 @final
 class Team:
-    """The agents of one group, by one network or one each."""
+    """The agents of one group, by one network or one each.
 
-    def __init__(self, config: QMIXConfig, group: AgentGroup, random: torch.Generator) -> None:
+    Args:
+        stay: Agents who are not there any more learn on, because what comes then is still their reward.
+    """
+
+    def __init__(self, config: QMIXConfig, group: AgentGroup, random: torch.Generator, *, stay: bool = False) -> None:
         if not isinstance(group.action_space, spaces.Discrete):
             remedy = "QMIX chooses among actions; MADDPG learns continuous ones."
             raise OptionError("action space", "be Discrete", group.action_space, remedy)
         if not isinstance(group.obs_space, spaces.Box):
             raise OptionError("observation space", "be a Box", group.obs_space)
-        self.group, self._config = group, config
+        self.group, self._config, self._mask = group, config, group.mask and not stay
         self.agents = len(group)
         self.first_action = int(group.action_space.start)
         self.choices = int(group.action_space.n)
@@ -115,7 +119,7 @@ class Team:
         last = np.full((len(layout.seen), self.agents), -1)
         last[layout.nexts] = action
         allowed = torch.from_numpy(fields["avail_actions"].take(layout.seen, axis=0)) if self.group.avail else None
-        present = fields["agent_mask"].take(layout.seen, axis=0) if self.group.mask else None
+        present = fields["agent_mask"].take(layout.seen, axis=0) if self._mask else None
         agents = np.arange(self.agents)
         chosen = (layout.first[:, None] * self.agents + agents) * self.choices + action
         rows = (layout.seen[:, None] * self.agents + agents).ravel()
