@@ -30,6 +30,7 @@ def test_settings_that_cannot_be() -> None:
         ({"td_lambda": 1.5}, "td_lambda must be from 0 to 1, got 1.5"),
         ({"lr": 0.0}, "lr must be above 0, got 0.0"),
         ({"update_every": 0.0}, "update_every must be above 0, got 0.0"),
+        ({"batch": 9, "episodes": 8}, "batch must be at most the 8 episodes that are remembered, got 9"),
     ):
         with pytest.raises(OptionError) as refused:
             QMIXConfig(**wrong)

@@ -133,7 +133,7 @@ def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     for entry in envs.entries():
         assert entry.name in shown
         assert entry.line.split()[0] in shown
-    assert "3 adversary: see 16 numbers, do one of 5" in shown
+    assert "3 x adversary: see 16 numbers, do one of 5" in shown
     assert cli.main(["envs", "marines_2v7"]) == 0
     shown = capsys.readouterr().out
     assert "2 agents: see 45 numbers, do one of 13 (action masks, agent masks)" in shown

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import recollect as rc
 from recollect import cli, train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.train import curves
 from recollect.train.curves import _labels, bands, draw_runs, interquartile_mean
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
@@ -59,7 +63,7 @@ def test_a_window_where_there_is_a_display(runs: list[Path], monkeypatch: pytest
     monkeypatch.setenv("DISPLAY", ":9")
     monkeypatch.setattr(look, "_show", lambda pictures, fps: shown.append(len(pictures)))
     assert cli.main(["watch", str(runs[0])]) == 0
-    assert shown == [25]
+    assert shown == [26]  # from before the first step to after the last
 
 
 def test_plotting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,8 +72,54 @@ def test_plotting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixtur
     assert str(out) in capsys.readouterr().out
     with Image.open(out) as picture:
         assert picture.size[0] > 800
-    with pytest.raises(rc.errors.OptionError, match="config must be a TOML file"):
+    assert cli.main(["plot", str(runs[0].parent), "--out", str(tmp_path / "new" / "curves")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "new" / "curves.png")
+    assert (tmp_path / "new" / "curves.png").read_bytes() == out.read_bytes(), "a folder of seeds is all of them"
+    with pytest.raises(rc.errors.RunError, match=r"^run must be a run's folder, got .*$"):
         draw_runs([tmp_path], out)
+    with pytest.raises(rc.errors.OptionError, match=r"^out must end in one of .*\.png.*, got '.*\.xyz'$"):
+        draw_runs(runs, tmp_path / "curves.xyz")
+
+
+def test_several_runs_of_one_seed_are_not_seeds(runs: list[Path], tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    shutil.copytree(runs[0], again)
+    with pytest.MonkeyPatch.context() as patched:
+        drawn: list[Any] = []
+        patched.setattr(curves, "save_picture", lambda figure, path: drawn.append(figure.axes[0]) or Path(path))
+        draw_runs([runs[0], again], tmp_path / "curves.png")
+        draw_runs(runs, tmp_path / "curves.png")
+    labels = [axes.get_legend().get_texts()[0].get_text() for axes in drawn]
+    assert labels == ["maddpg simple_spread (2 runs)", "maddpg simple_spread (3 seeds)"]
+    assert drawn[0].lines[0].get_marker() == ".", "few evaluations are to be seen, even a single one"
+
+
+def test_what_cannot_be_looked_at(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seeds = ", ".join(map(str, runs))
+    for words, message in (
+        (["eval", "nowhere"], "run must be a run's folder, got nowhere"),
+        (
+            ["watch", str(runs[0].parent)],
+            f"run must be a run's folder, got {runs[0].parent}. It holds several: {seeds}.",
+        ),
+        (["eval", str(runs[0]), "--episodes", "0"], "episodes must be at least 1, got 0"),
+    ):
+        assert cli.main(words) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err.strip()) == ("", message)
+    torn = tmp_path / "torn"
+    shutil.copytree(runs[0], torn)
+    place = json.loads((torn / "checkpoint.json").read_text())["place"]
+    shutil.rmtree(torn / f"memory-{place}")
+    (torn / f"state-{place}.safetensors").unlink()
+    remedy = "Restore it from a copy, or begin a new run."
+    for words, name in ((["inspect"], f"memory-{place}"), (["eval"], f"state-{place}.safetensors")):
+        assert cli.main([*words, str(torn)]) == 2
+        assert capsys.readouterr().err.strip() == f"{torn / name} must be there, got nothing. {remedy}"
+    (torn / "checkpoint.json").write_text("{}")
+    assert cli.main(["eval", str(torn)]) == 2
+    wanted = f"{torn / 'checkpoint.json'} must be a whole checkpoint, got one without 'version'. {remedy}"
+    assert capsys.readouterr().err.strip() == wanted
 
 
 def test_lines_say_how_they_differ() -> None:

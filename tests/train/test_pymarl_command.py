@@ -144,6 +144,24 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
             "--config=qmix --env-config=gymma with env_args.key=mpe:SimpleTag-v0 target_update_interval_or_tau=0",
             "target_update_interval_or_tau must be above 0, got 0. Targets would never move.",
         ),
+        ("--env-config=sc2", "--config must be one of qmix, vdn, iql, got nothing"),
+        ("--config=qmix with use_cuda=banana", "use_cuda must be True or False, got 'banana'"),
+        (
+            "--config=qmix with map_name=3m",
+            "setting must be one that PyMARL's configs have, got 'map_name'. Did you mean 'env_args.map_name'?",
+        ),
+        (
+            "--config=qmix --env-config=gymma with env_args.key=lbforaging:Foraging-8x8-2p-3f-v3",
+            "env_args.key must name a particle world, got 'lbforaging:Foraging-8x8-2p-3f-v3'. Such as "
+            "mpe:SimpleSpread-v0.",
+        ),
+        ("--config=qmix with test_nepisode=0", "test_nepisode must be at least 1, got 0"),
+        ("--config=qmix with batch_size=-3", "batch_size must be finite and at least 1, got -3"),
+        ("--config=qmix with batch_size_run=0", "batch_size_run must be above 0, got 0"),
+        (
+            "--config=qmix with batch_size=64 buffer_size=8",
+            "batch_size must be at most the 8 episodes that are remembered, got 64",
+        ),
         ("--config=qmix with env_args.difficulty=1", "env_args.difficulty must be '7' or 7 here, got 1"),
         (
             "--config=qmix with env_args.mapname=3m",
@@ -153,7 +171,8 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
         (
             "--config=qmix with env_args.map_name=2s3z",
             "env_args.map_name must be a map of marines, such as MarineMicro_MvsM_4 or 5m_vs_6m, got 2s3z. Other units "
-            "are StarCraft's: `recollect train qmix pymarl:smac.env:StarCraft2Env` plays the real one.",
+            "are StarCraft's: `recollect train qmix pymarl:smac.env:StarCraft2Env --option map_name=2s3z` "
+            "plays the real one.",
         ),
         (
             "--config=qmix --env-config=gymma",
@@ -197,12 +216,21 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pymarl"]) == 2
 
 
-def test_presets(tmp_path: Path) -> None:
+def test_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     flags = ["--steps", "300", "--num-envs", "4", "--eval-episodes", "2", "--no-film", "--folder", str(folder)]
     assert cli.main(["train", "qmix", "marines_3v3", "--preset=pymarl2", "--batch", "5", *flags]) == 0
     algorithm = read_config(folder / "config.toml")[1]
     assert (algorithm.batch, algorithm.td_lambda, algorithm.update_every) == (5, 0.6, 8)
+    flags[-1], config = str(tmp_path / "other"), str(folder / "config.toml")
+    assert cli.main(["train", "--config", config, "--preset", "pymarl", "--batch", "6", *flags]) == 0
+    algorithm = read_config(tmp_path / "other" / "config.toml")[1]
+    assert (algorithm.batch, algorithm.td_lambda, algorithm.update_every) == (6, 0.0, 8), "presets go on top of a file"
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["train", "iql", "--help"])
+    shown = capsys.readouterr().out
+    assert "--preset {None,pymarl,epymarl,pymarl2}" in shown
+    assert "IQL: every agent learns" in shown
 
 
 def test_presets_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:

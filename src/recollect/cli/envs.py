@@ -73,7 +73,8 @@ def describe(env: Env) -> list[str]:
 def _group(group: AgentGroup) -> str:
     masks = [text for flag, text in ((group.avail, "action masks"), (group.mask, "agent masks")) if flag]
     more = f" ({', '.join(masks)})" if masks else ""
-    title = f"{len(group)} {group.name or 'agent'}{'s' if len(group) > 1 and not group.name else ''}"
+    several = "s" if len(group) > 1 else ""
+    title = f"{len(group)} x {group.name}" if group.name else f"{len(group)} agent{several}"
     return f"{title}: see {_space(group.obs_space)}, do {_space(group.action_space)}{more}"
 
 

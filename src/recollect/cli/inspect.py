@@ -10,6 +10,7 @@ import numpy as np
 from recollect.errors import RunError
 from recollect.memory import Memory, Prioritized
 from recollect.train import checkpoint
+from recollect.train.records import save_picture
 
 __all__ = ["inspect"]
 
@@ -79,6 +80,6 @@ def _draw(facts: dict[str, Any], path: Path) -> Path:
         axes.grid(alpha=0.3)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    figure.savefig(path, dpi=120)
+    path = save_picture(figure, path)
     plt.close(figure)
     return path

@@ -18,9 +18,12 @@ __all__ = ["evaluate", "plot", "watch"]
 
 def evaluate(run: Path, episodes: int, seed: int | None) -> None:
     """Print the figures of whole episodes without exploration."""
+    if episodes < 1:
+        raise OptionError("episodes", "be at least 1", episodes)
     trained = load_run(run)
+    found = trained.evaluate(episodes, seed)
     print(f"{trained.env} after {trained.steps:,} steps, {episodes} episodes")
-    for name, value in trained.evaluate(episodes, seed).items():
+    for name, value in found.items():
         print(f"  {name} {value:.3f}")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from recollect import envs
 from recollect.agents.qmix import QMIXConfig
 from recollect.cli.train import told_run
+from recollect.envs import particle
 from recollect.errors import OptionError
 from recollect.train import RunConfig
 
@@ -98,12 +99,13 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "reward_scalarisation": ("sum", "mean"),
     "hypergroup": (None,),
 }
+_SWITCHES = ("use_cuda", "buffer_cpu_only", "use_tensorboard", "save_model", "use_wandb", "wandb_save_model")
 _NOTHING = (
-    *("use_cuda", "buffer_cpu_only", "use_tensorboard", "save_model", "local_results_path", "load_step", "name"),
-    *("log_interval", "runner_log_interval", "learner_log_interval", "label", "repeat_id", "critic_lr", "env", "run"),
-    *("use_wandb", "wandb_team", "wandb_project", "wandb_mode", "wandb_save_model", "gain", "per_alpha", "per_beta"),
+    *("local_results_path", "load_step", "name", "label", "repeat_id", "critic_lr", "env", "run", "gain"),
+    *("log_interval", "runner_log_interval", "learner_log_interval", "per_alpha", "per_beta"),
+    *("wandb_team", "wandb_project", "wandb_mode"),
 )
-"""Keys that change nothing here: everything is logged, saved and computed on this machine anyway."""
+"""These and switches change nothing here: everything is logged, saved and computed by the processor anyway."""
 _SC2_ONLY: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("obs_all_health", "obs_own_health", "reward_scale", "state_last_action"), (True,)),
     **dict.fromkeys(("continuing_episode", "obs_instead_of_state", "obs_last_action", "obs_pathing_grid"), (False,)),
@@ -132,12 +134,12 @@ def pymarl(arguments: Sequence[str]) -> int:
         print(_USAGE)
         return 0 if arguments else 2
     names, given = _parted(arguments)
-    config = names.get("config", "")
     env_config = names.get("env-config", "sc2")
-    _one_of("--config", config, _CONFIGS)
+    _one_of("--config", names.get("config"), _CONFIGS)
     _one_of("--env-config", env_config, _ENVS)
+    typed = dict(given)
     env, options = (_marines if env_config == "sc2" else _particles)(given)
-    mixer: Any = _CONFIGS[config]
+    mixer: Any = _CONFIGS[names["config"]]
     algorithm = {**QMIXConfig(mixer=mixer).presets["pymarl" if env_config == "sc2" else "epymarl"], "mixer": mixer}
     if env_config == "gymma" and "target_update_interval" not in given:
         given.setdefault("target_update_interval_or_tau", 200)
@@ -151,11 +153,32 @@ def pymarl(arguments: Sequence[str]) -> int:
             algorithm[_ALGORITHM[key]] = _like(key, value, getattr(QMIXConfig(), _ALGORITHM[key]))
         elif key in _SPECIAL:
             _special(key, value, algorithm, run)
+        elif key in _SWITCHES:
+            _like(key, value, True)
         elif key not in (*_ONLY, *_NOTHING):
-            raise _unknown("setting", key, [*_RUN, *_ALGORITHM, *_SPECIAL, *_ONLY, *_NOTHING])
+            known = [*_RUN, *_ALGORITHM, *_SPECIAL, *_ONLY, *_SWITCHES, *_NOTHING]
+            of_env = [f"env_args.{name}" for name in (_SC2_ARGS if env_config == "sc2" else _GYMMA_ARGS)]
+            raise _unknown("setting", key, [f"env_args.{key}"] if f"env_args.{key}" in of_env else known)
     if algorithm.get("optimiser", "adam") == "adam" and "optim_eps" not in given:
         algorithm["eps"] = 0.0
-    return told_run(QMIXConfig(**algorithm), env, RunConfig(**run))
+    try:
+        return told_run(QMIXConfig(**algorithm), env, RunConfig(**run))
+    except OptionError as error:  # by the name that was typed
+        problem = error.problem
+        name = next((key for key in _names(problem.name) if key in typed), problem.name)
+        raise OptionError(name, problem.rule, problem.got, problem.remedy) from None
+
+
+def _names(setting: str) -> list[str]:
+    """Keys of PyMARL's that a setting here may come from."""
+    special = {
+        "batch_size": ("batch", "warmup"),
+        "batch_size_run": ("update_every", "num_envs"),
+        "target_update_interval_or_tau": ("tau", "target_every"),
+        "env_args.time_limit": ("max_cycles",),
+    }
+    plain = [key for key, name in {**_RUN, **_ALGORITHM}.items() if name == setting]
+    return plain + [key for key, names in special.items() if setting in names]
 
 
 def _parted(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
@@ -247,7 +270,8 @@ def _marines(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if sizes is not None:
         name = f"marines_{sizes[1]}v{sizes[2] or sizes[1]}"
     elif not name.startswith(("marines_", "MarineMicro_")):
-        remedy = "Other units are StarCraft's: `recollect train qmix pymarl:smac.env:StarCraft2Env` plays the real one."
+        real = f"recollect train qmix pymarl:smac.env:StarCraft2Env --option map_name={name}"
+        remedy = f"Other units are StarCraft's: `{real}` plays the real one."
         raise OptionError(
             "env_args.map_name", "be a map of marines, such as MarineMicro_MvsM_4 or 5m_vs_6m", name, remedy
         )
@@ -275,7 +299,8 @@ def _particles(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         raise OptionError("env_args.key", "name a particle world", repr(key), "Such as mpe:SimpleSpread-v0.")
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub(r"-v\d+$", "", key.split(":")[-1]))
     name = name.lower().replace("-", "_").removeprefix("pz_mpe_")
-    envs.make(name).close()
+    if name not in particle.SCENARIOS:
+        raise OptionError("env_args.key", "name a particle world", repr(key), "Such as mpe:SimpleSpread-v0.")
     _only("env_args.pretrained_wrapper", arguments.get("pretrained_wrapper"), (None,))
     limit = arguments.get("time_limit")
     limit = _GYMMA_LIMIT if limit is None else _like("env_args.time_limit", limit, 1)
@@ -299,7 +324,8 @@ def _one_of(what: str, value: Any, known: Iterable[Any]) -> None:
     if value not in every:
         near = difflib.get_close_matches(str(value), [str(each) for each in every], 1, 0.5)
         remedy = f"Did you mean {near[0]!r}?" if near else ""
-        raise OptionError(what, f"be one of {', '.join(map(str, every))}", repr(value), remedy)
+        got = "nothing" if value is None and what.startswith("--") else repr(value)
+        raise OptionError(what, f"be one of {', '.join(map(str, every))}", got, remedy)
 
 
 def _only(key: str, value: Any, values: Sequence[Any]) -> None:

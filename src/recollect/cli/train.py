@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 import tyro
 from rich.console import Console
@@ -46,6 +46,7 @@ _OTHERS = {
     "folder": "Where everything is kept, instead of a new folder under runs/.",
     "option": "An option of the environment, such as N=5; may be given several times.",
     "seeds": "Train once with each of these seeds, then draw all of them as one curve.",
+    "preset": "Settings of published code; other flags go on top.",
 }
 
 
@@ -61,13 +62,13 @@ def train(arguments: Sequence[str]) -> int:
     if "--config" in left:
         env, algorithm, settings = read_config(Path(_taken(left, "--config")))
     else:
-        algorithm = _preset(ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)], left)
+        algorithm = ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)]
         env, settings = "", RunConfig()
         if left and not left[0].startswith("-"):
             env = left.pop(0)
         elif "-h" not in left and "--help" not in left:
             raise OptionError("environment", "follow the algorithm", "nothing", "`recollect envs` lists them.")
-    chosen = _flags(algorithm, settings, left)
+    chosen = _flags(_preset(algorithm, left), settings, left)
     options = {**settings.env_options, **dict(map(_option, chosen.option))}
     settings = settled(chosen.algorithm, dataclasses.replace(chosen.run, env_options=options))
     if not chosen.seeds:
@@ -128,8 +129,11 @@ def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Fl
         ("option", tyro.conf.UseAppendAction[tuple[str, ...]], dataclasses.field(default=())),
         ("seeds", tuple[int, ...], dataclasses.field(default=())),
     ]
+    presets = getattr(algorithm, "presets", {})
+    if presets:  # taken already: here for --help
+        fields.append(("preset", Literal[tuple(presets)] | None, dataclasses.field(default=None)))
     made: Any = dataclasses.make_dataclass("flags", fields, frozen=True)
-    made.__doc__ = _documented(type(settings), kind)
+    made.__doc__ = _documented(algorithm.line, type(settings), kind)
     found = tyro.cli(made, args=list(arguments), prog=f"recollect train {algorithm.name} ENVIRONMENT")
     own = {f.name for f in dataclasses.fields(algorithm)}
     values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
@@ -155,9 +159,9 @@ def _typed(settings: Any) -> list[_Typed]:
     return [_Typed(f.name, hints[f.name]) for f in dataclasses.fields(settings)]
 
 
-def _documented(*kinds: type[Any]) -> str:
+def _documented(line: str, *kinds: type[Any]) -> str:
     """What each field means, from the texts below them, as flags' help."""
-    lines = ["Settings.", "", "Args:"]
+    lines = [line, "", "Args:"]
     for kind in kinds:
         for name, text in _texts(kind).items():
             lines.append(f"    {name}: {text}")
@@ -272,8 +276,8 @@ class _Lines:
         self._last: Mapping[str, float] = {}
 
     def __call__(self, steps: int, total: int, figures: Mapping[str, float]) -> None:
-        if self._first is None:
-            self._first = steps
+        if self._first is None:  # whatever the figures are, they are from before
+            self._first, self._last = steps, figures
         if figures is not self._last and figures:
             speed = (steps - self._first) / max(time.monotonic() - self._start, 1e-9)
             print(f"{steps:>10,} of {total:,} steps  {speed:,.0f} steps/s  {_figures(figures)}", flush=True)

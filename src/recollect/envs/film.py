@@ -12,6 +12,8 @@ from recollect.errors import MissingExtra, OptionError
 
 __all__ = ["save_film"]
 
+_LINGER = 1000  # milliseconds for which a GIF shows how it ends before it begins anew
+
 
 def save_film(path: str | Path, pictures: Sequence[Array], *, fps: float = 10) -> Path:
     """Write pictures ``[height, width, 3]`` as an animated GIF or an MP4, by the name's ending.
@@ -51,7 +53,9 @@ def _save_gif(path: Path, frames: list[Array], fps: float) -> None:
     sample = np.concatenate(frames[:: max(1, len(frames) // 8)])
     palette = Image.fromarray(sample).quantize(colors=255, dither=Image.Dither.NONE)
     first, *rest = (Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames)
-    first.save(path, save_all=True, append_images=rest, duration=max(20, round(1000 / fps)), loop=0)
+    each = max(20, round(1000 / fps))
+    lasts = [each] * len(rest) + [max(each, _LINGER)]
+    first.save(path, save_all=True, append_images=rest, duration=lasts, loop=0)
 
 
 def _save_mp4(path: Path, frames: list[Array], fps: float) -> None:

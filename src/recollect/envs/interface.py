@@ -15,7 +15,7 @@ before a slash where agents differ. Every array has the environments first, then
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
@@ -41,6 +41,7 @@ __all__ = [
     "numbers",
     "plain_actions",
     "schema_of",
+    "told",
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -211,6 +212,13 @@ def numbers(name: str, value: Any) -> Array:
 
 def _has(action: Mapping[str, Any], key: str) -> bool:
     return key in action or any(name.startswith(f"{key}/") for name in action)
+
+
+def told(at_end: Callable[[int], None] | None, ended: Array) -> None:
+    """Tell whoever asked which environments' episodes are over, ``[E]``."""
+    if at_end is not None:
+        for index in np.flatnonzero(ended):
+            at_end(int(index))
 
 
 def finals(row: Mapping[str, Any]) -> dict[str, Array]:

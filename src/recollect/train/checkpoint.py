@@ -26,6 +26,7 @@ __all__ = ["check_settings", "exists", "load_checkpoint", "load_memory", "load_s
 
 _FILE = "checkpoint.json"
 _VERSION = 2
+_REMEDY = "Restore it from a copy, or begin a new run."
 
 
 def exists(folder: Path) -> bool:
@@ -72,13 +73,12 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict
     """Networks, players, and environments if they could be kept."""
     facts = load_checkpoint(folder)
     path = folder / f"state-{facts['place']}.safetensors"
-    try:
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != facts["state"]:
-            raise ValueError("its checksum is another than when it was written")
-        tensors = load(data)
-    except Exception as error:
-        raise RunError(str(path), "be as it was written", type(error).__name__, str(error)) from None
+    if not path.exists():
+        raise RunError(str(path), "be there", "nothing", _REMEDY)
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != facts["state"]:
+        raise RunError(str(path), "be as it was written", "a file with another checksum", _REMEDY)
+    tensors = load(data)
     learner, player, kept = (
         {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
         for start in ("learner/", "player/", "env/")
@@ -105,21 +105,26 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 def load_memory(folder: Path) -> Memory:
     """The memory of a checkpoint."""
-    return Memory.load(folder / f"memory-{load_checkpoint(folder)['place']}")
+    path = folder / f"memory-{load_checkpoint(folder)['place']}"
+    if not path.exists():
+        raise RunError(str(path), "be there", "nothing", _REMEDY)
+    return Memory.load(path)
 
 
 def _facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / _FILE).read_text())
         kinds = {"steps": int, "state": str, "settings": dict}
-        if facts["version"] != _VERSION or facts["place"] not in (0, 1):
-            raise ValueError("unknown version or place")
+        if facts["version"] != _VERSION:
+            raise ValueError(f"version {facts['version']!r}, not {_VERSION}")
+        if facts["place"] not in (0, 1):
+            raise ValueError(f"place {facts['place']!r}")
         if not all(isinstance(facts[name], kind) for name, kind in kinds.items()):
-            raise ValueError(f"{', '.join(kinds)} not as they are written")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            str(folder / _FILE), "be a checkpoint of this version", type(error).__name__, str(error)
-        ) from None
+            raise ValueError(f"{', '.join(kinds)} that are not as they are written")
+    except KeyError as error:
+        raise RunError(str(folder / _FILE), "be a whole checkpoint", f"one without {error}", _REMEDY) from None
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(str(folder / _FILE), "be a checkpoint of this version", error, _REMEDY) from None
     return dict(facts)
 
 

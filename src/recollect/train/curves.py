@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from recollect.errors import RunError
-from recollect.train.records import WON, plain, read_metrics
-from recollect.train.settings import RunConfig, read_config
+from recollect.train.records import WON, plain, read_metrics, save_picture
+from recollect.train.settings import RunConfig, read_run, seed_folders
 
 __all__ = ["bands", "draw_runs", "interquartile_mean"]
 
 Array = np.ndarray[Any, Any]
+
+_FEW = 20  # evaluations, below which each is marked
 
 
 def interquartile_mean(values: Array, axis: int = 0) -> Array:
@@ -47,6 +49,9 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     """Draw the returns of runs; those that differ by their seed only become one line with a band.
 
     Lines of one algorithm and environment say in which settings they differ.
+
+    Args:
+        folders: Of runs, or of several seeds.
     """
     import matplotlib as mpl
 
@@ -54,13 +59,18 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     from matplotlib import pyplot as plt
 
     kinds: dict[str, list[Path]] = {}
-    for folder in dict.fromkeys(Path(folder).resolve() for folder in folders):
-        env, algorithm, config = read_config(folder / "config.toml")
-        kinds.setdefault(repr((env, algorithm, _lasting(config))), []).append(folder)
+    seeds: dict[str, set[int]] = {}
+    every = chain.from_iterable(seed_folders(Path(folder)) or [Path(folder)] for folder in folders)
+    for folder in dict.fromkeys(folder.resolve() for folder in every):
+        env, algorithm, config = read_run(folder)
+        kind = repr((env, algorithm, _lasting(config)))
+        kinds.setdefault(kind, []).append(folder)
+        seeds.setdefault(kind, set()).add(config.seed)
     won = any(WON in line for folder in chain.from_iterable(kinds.values()) for line in read_metrics(folder)[:1])
     figure, panels = plt.subplots(1 + won, figsize=(8, 4.5 + 2.5 * won), layout="constrained", squeeze=False)
-    labels = _labels([read_config(runs[0] / "config.toml") for runs in kinds.values()])
-    for title, runs in zip(labels, kinds.values(), strict=True):
+    labels = _labels([read_run(runs[0]) for runs in kinds.values()])
+    for title, (kind, runs) in zip(labels, kinds.items(), strict=True):
+        several = f"{len(runs)} {'seeds' if len(seeds[kind]) == len(runs) else 'runs'}"
         lines = [read_metrics(run) for run in runs]
         names = [name for name in (lines[0][0] if lines[0] else {}) if name.split("/")[-1] == "return"]
         for run, metrics in zip(runs, lines, strict=True):
@@ -71,20 +81,24 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
             values = np.array([[line[name] for line in run if line["step"] in steps] for run in lines])
             label = " ".join(filter(None, (title, name.rpartition("/")[0])))
             axes = panels[int(name == WON), 0]
+            style: dict[str, Any] = {"marker": "." if len(steps) < _FEW else None}
             if len(runs) > 1:
                 middle, low, high = bands(values)
-                (drawn,) = axes.plot(steps, middle, label=f"{label} ({len(runs)} seeds)")
+                (drawn,) = axes.plot(steps, middle, label=f"{label} ({several})", **style)
                 axes.fill_between(steps, low, high, alpha=0.2, color=drawn.get_color())
+                if len(steps) == 1:
+                    axes.vlines(steps, low, high, color=drawn.get_color())
             else:
-                axes.plot(steps, values[0], label=label)
+                axes.plot(steps, values[0], label=label, **style)
     panels[0, 0].set_ylabel("return of an agent")
     panels[0, 0].legend()
     if won:
         panels[1, 0].set(ylabel="battles won", ylim=(-0.03, 1.03))
     plain(panels)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-    return Path(path)
+    try:
+        return save_picture(figure, path)
+    finally:
+        plt.close(figure)
 
 
 def _lasting(config: RunConfig) -> dict[str, Any]:

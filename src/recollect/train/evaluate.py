@@ -70,8 +70,8 @@ def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> d
 
 
 def film(learner: Learner, name: str, options: Mapping[str, Any], seed: int, longest: int = 500) -> list[Any]:
-    """Pictures of an episode of an environment."""
-    options = dict(options)
+    """Pictures of an episode of an environment, from its beginning to how it ends, where the environment shows that."""
+    options = {key: value for key, value in options.items() if key != "pool"}
     if name.startswith(("gymnasium:", "pettingzoo:")):
         options.setdefault("render_mode", "rgb_array")
     env = make(name, num_envs=1, **options)
@@ -79,6 +79,8 @@ def film(learner: Learner, name: str, options: Mapping[str, Any], seed: int, lon
         player = learner.player(1, explore=False)
         seen = env.reset(seed=seed)
         pictures = [env.render(0)]
+        if hasattr(env, "at_end"):
+            env.at_end = lambda index: pictures.append(env.render(index))
         for _ in range(longest):
             step = env.step(player.act(seen))
             if step.ended[0]:

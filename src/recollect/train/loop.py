@@ -24,7 +24,7 @@ from recollect.errors import OptionError, RunError
 from recollect.train import checkpoint
 from recollect.train.evaluate import anew, evaluate, film
 from recollect.train.records import Records, draw_curve
-from recollect.train.settings import Algorithm, RunConfig, lasting, read_config, settled, write_config
+from recollect.train.settings import Algorithm, RunConfig, lasting, read_run, settled, write_config
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
@@ -90,7 +90,7 @@ def resume(folder: str | Path, *, progress: Progress | None = None, steps: int |
         steps: Another number of steps in all.
     """
     folder = Path(folder)
-    env, algorithm, config = read_config(folder / "config.toml")
+    env, algorithm, config = read_run(folder)
     if steps is not None:
         taken = checkpoint.load_checkpoint(folder)["steps"]
         if steps < taken:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
+from recollect.errors import OptionError
 from recollect.train.files import put
 
-__all__ = ["WON", "Records", "draw_curve", "plain", "read_metrics"]
+__all__ = ["WON", "Records", "draw_curve", "plain", "read_metrics", "save_picture"]
 
 WON = "battle_won"
 """What environments that can be won report."""
@@ -72,6 +73,18 @@ def plain(panels: Any) -> None:
             axes.spines[side].set_visible(False)
 
 
+def save_picture(figure: Any, path: str | Path) -> Path:
+    """Write a figure, as PNG if the name has no ending, into a folder that is made if need be."""
+    path = Path(path)
+    path = path if path.suffix else path.with_name(f"{path.name}.png")
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise OptionError("out", f"end in one of {', '.join(f'.{ending}' for ending in known)}", repr(str(path)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    return path
+
+
 def draw_curve(folder: Path, title: str) -> Path | None:
     """The returns of evaluations as a picture in the run's folder, and the share of battles won where there are any."""
     import matplotlib as mpl
@@ -95,7 +108,6 @@ def draw_curve(folder: Path, title: str) -> Path | None:
         panels[1, 0].plot(*zip(*won, strict=True), marker=".", color="tab:green")
         panels[1, 0].set(ylabel="battles won", ylim=(-0.03, 1.03))
     plain(panels)
-    path = folder / "curve.png"
-    figure.savefig(path, dpi=120)
+    path = save_picture(figure, folder / "curve.png")
     plt.close(figure)
     return path

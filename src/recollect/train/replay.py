@@ -10,7 +10,7 @@ from recollect import envs
 from recollect.envs.dice import seeds
 from recollect.train import checkpoint
 from recollect.train.evaluate import evaluate, film
-from recollect.train.settings import Algorithm, Learner, RunConfig, lasting, read_config
+from recollect.train.settings import Algorithm, Learner, RunConfig, lasting, read_run
 
 __all__ = ["Trained", "load_run"]
 
@@ -45,7 +45,7 @@ class Trained:
 def load_run(folder: str | Path) -> Trained:
     """The run of a folder, at its checkpoint."""
     folder = Path(folder)
-    env, algorithm, config = read_config(folder / "config.toml")
+    env, algorithm, config = read_run(folder)
     facts = checkpoint.load_checkpoint(folder)
     checkpoint.check_settings(folder, lasting(env, algorithm, config))
     state, _, _ = checkpoint.load_state(folder)

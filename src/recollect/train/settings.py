@@ -17,7 +17,7 @@ from torch import Tensor
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.envs import Env
-from recollect.errors import OptionError
+from recollect.errors import OptionError, RunError
 from recollect.memory import Memory
 from recollect.train.files import put
 
@@ -29,6 +29,8 @@ __all__ = [
     "RunConfig",
     "lasting",
     "read_config",
+    "read_run",
+    "seed_folders",
     "settled",
     "with_changes",
     "write_config",
@@ -225,6 +227,21 @@ def _toml(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     raise OptionError("option", "be a number, text, true or false, or a list of them", repr(value))
+
+
+def read_run(folder: Path) -> tuple[str, Algorithm, RunConfig]:
+    """Environment, algorithm and settings of the run in a folder."""
+    path = folder / "config.toml"
+    if path.exists():
+        return read_config(path)
+    several = ", ".join(map(str, seed_folders(folder)))
+    raise RunError("run", "be a run's folder", str(folder), f"It holds several: {several}." if several else "")
+
+
+def seed_folders(folder: Path) -> list[Path]:
+    """The runs in a folder of several seeds."""
+    found = [path.parent for path in folder.glob("seed_*/config.toml")]
+    return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
 def read_config(path: Path) -> tuple[str, Algorithm, RunConfig]:

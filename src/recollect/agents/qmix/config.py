@@ -22,7 +22,7 @@ _LINES = {
     "sum": "VDN: agents' values, added up; whole episodes.",
     "none": "IQL: every agent learns the value of what it does by itself; whole episodes.",
 }
-_CHOICES = {"mixer": tuple(_NAMES), "optimiser": ("adam", "rmsprop"), "reward": ("sum", "mean", "own")}
+_CHOICES = {"mixer": tuple(_NAMES), "optimiser": ("adam", "rmsprop"), "reward": ("auto", "sum", "mean", "own")}
 _RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("gamma", "td_lambda", "prioritized", "epsilon_start", "epsilon_end", "tau", "lr_end"), (0, 1)),
     **dict.fromkeys(("batch", "episodes", "target_every", "n_step", "hidden", "mixing_units"), (1, math.inf)),
@@ -98,8 +98,8 @@ class QMIXConfig:
     """Chance of any action later."""
     epsilon_steps: int = 50_000
     """Steps over which it shrinks."""
-    reward: Literal["sum", "mean", "own"] = "sum"
-    """What is learned from where every agent has a reward of its own."""
+    reward: Literal["auto", "sum", "mean", "own"] = "auto"
+    """What is learned from where agents have rewards of their own; auto: own for IQL, else the sum."""
     standardize_reward: bool = False
     """Whether rewards are learned less their running mean, over their deviation."""
 
@@ -108,6 +108,8 @@ class QMIXConfig:
         for name in ("lr", "lr_end", "update_every"):
             if getattr(self, name) == 0:
                 raise OptionError(name, "be above 0", getattr(self, name))
+        if self.batch > self.episodes:
+            raise OptionError("batch", f"be at most the {self.episodes} episodes that are remembered", self.batch)
 
     @property
     def name(self) -> str:
@@ -124,6 +126,11 @@ class QMIXConfig:
         """What published code uses, by its name."""
         alone = _PRESETS_ALONE if self.mixer == "none" else {}
         return {name: {**values, **alone.get(name, {})} for name, values in _PRESETS.items()}
+
+    @property
+    def own_reward(self) -> bool:
+        """Whether agents learn from rewards of their own where they have them."""
+        return self.reward == "own" or (self.reward == "auto" and self.mixer == "none")
 
     @property
     def lanes(self) -> int:
@@ -182,6 +189,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "gamma": 0.99,
         "td_lambda": 0.0,
         "bounded": False,
+        "reward": "sum",
         "optimiser": "rmsprop",
         "lr": 5e-4,
         "eps": 1e-5,
@@ -192,6 +200,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "lr": 5e-4,
         "bootstrap": False,
         "bounded": False,
+        "reward": "sum",
         "recurrent": False,
         "last_action": False,
         "standardize_reward": True,
@@ -204,6 +213,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "update_every": 8.0,
         "td_lambda": 0.6,
         "bounded": False,
+        "reward": "sum",
         "epsilon_steps": 100_000,
     },
 }

@@ -38,9 +38,9 @@ class QMIX:
         self.config = config
         self.random = torch.Generator().manual_seed(seed)
         self._shared_reward, self._state = env.shared_reward, env.state_space is not None
-        if config.mixer != "none" and config.reward == "own" and not env.shared_reward:
+        if config.mixer != "none" and config.own_reward and not env.shared_reward:
             raise OptionError("reward", "be sum or mean where values are mixed", "'own'", "Use --mixer none for IQL.")
-        alone = config.mixer == "none" and (config.reward != "own" or env.shared_reward)
+        alone = config.mixer == "none" and (env.shared_reward or not config.own_reward)
         self._teams = [Team(config, group, self.random, stay=alone) for group in env.groups]
         self.mixer = self.target_mixer = None
         if config.mixer == "mono":
@@ -54,7 +54,7 @@ class QMIX:
         make: Any = Adam if config.optimiser == "adam" else RMSProp
         eps = {"eps": config.eps} if config.eps else {}
         self._optimisers = {name: make(nets, config.lr, **eps) for name, (nets, _) in self._pairs().items()}
-        own = config.reward == "own" and not env.shared_reward
+        own = config.own_reward and not env.shared_reward
         columns = sum(team.agents for team in self._teams) if own else 1
         self._rewards = [Running(()) for _ in range(columns)] if config.standardize_reward else []
         most = torch.finfo(torch.float32).max
@@ -189,8 +189,8 @@ class QMIX:
             reward = torch.from_numpy(batch["reward"][layout.steps])
         else:
             every = torch.from_numpy(np.concatenate([field["reward"][layout.steps] for field in fields], axis=1))
-            how = self.config.reward
-            reward = every if how == "own" else every.sum(dim=1) if how == "sum" else every.mean(dim=1)
+            mean = self.config.reward == "mean"
+            reward = every if self.config.own_reward else every.mean(dim=1) if mean else every.sum(dim=1)
         return reward
 
     def _take_in(self, reward: Tensor, counted: Tensor) -> None:

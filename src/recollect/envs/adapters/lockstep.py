@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -33,6 +33,8 @@ class Lockstep:
         self.limit = first.limit
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
+        self.at_end: Callable[[int], None] | None = None
+        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._seen: dict[str, Array] = {}
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
@@ -51,7 +53,10 @@ class Lockstep:
         for index, one in enumerate(self._ones):
             outcome = one.step({key: value[index] for key, value in given.items()})
             outcomes.append(outcome)
-            begun.append(one.reset() if outcome.terminated or outcome.truncated else None)
+            over = outcome.terminated or outcome.truncated
+            if over and self.at_end is not None:
+                self.at_end(index)
+            begun.append(one.reset() if over else None)
         step = gather(before, given, outcomes, begun, self._finals)
         self._seen = dict(step.seen)
         return step

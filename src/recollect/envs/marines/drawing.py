@@ -42,6 +42,8 @@ def draw(battle: Battle, index: int) -> Array:
             green = (64, 170, 76) if health[unit] > 0.5 else (232, 152, 20) if health[unit] > 0.25 else (214, 40, 40)
             canvas.box(x[unit] - width / 2, bottom, width * health[unit], height, green)
     alive = battle.hit_points[:, index] > 0
-    canvas.text(0.4, NORTH + 0.5, f"{int(alive[: battle.allies].sum())} allies", (200, 220, 245), 10)
-    canvas.text(FIELD - 0.4, NORTH + 0.5, f"{int(alive[battle.allies :].sum())} enemies", (250, 205, 205), 10, "rm")
+    ours, theirs = int(alive[: battle.allies].sum()), int(alive[battle.allies :].sum())
+    canvas.text(0.4, NORTH + 0.5, f"{ours} {'ally' if ours == 1 else 'allies'}", (200, 220, 245), 10)
+    many = "enemy" if theirs == 1 else "enemies"
+    canvas.text(FIELD - 0.4, NORTH + 0.5, f"{theirs} {many}", (250, 205, 205), 10, "rm")
     return canvas.pixels()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.dice import Dice, kept, restored, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of, told
 from recollect.envs.marines import views
 from recollect.envs.marines.battle import HIT_POINTS, Battle
 from recollect.envs.options import positive
@@ -69,6 +69,8 @@ class Marines:
         self.time = np.zeros(self.num_envs, np.int64)
         self.last = np.full((allies, self.num_envs), -1)
         """What agents did last, ``[allies, E]``; -1 before their first step."""
+        self.at_end: Callable[[int], None] | None = None
+        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._dice: Dice | None = None
         self._seen: dict[str, Array] = {}
         self._pushes = np.array([(0.0, 0.0), (0.0, 0.0), *views.MOVES, *[(0.0, 0.0)] * enemies]).T.copy()
@@ -134,6 +136,7 @@ class Marines:
         ended = terminated | truncated
         if ended.any():
             row |= {f"final_{key}": value for key, value in seen.items()}
+            told(self.at_end, ended)
             self._begin(np.flatnonzero(ended), self._dice)
             battle.measure()
             seen = self._observe()

@@ -6,14 +6,14 @@ operation runs over them in one go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.dice import Dice, kept, restored, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, Array, Step, plain_actions, schema_of, told
 from recollect.envs.options import positive
 from recollect.envs.particle.actions import Controls
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
@@ -94,6 +94,8 @@ class World:
         """Distance at which two bodies touch, ``[bodies, bodies]``."""
         self._spread = np.array([*(1.0 for _ in agents), *(mark.spread for mark in scenario.landmarks)])[:, None, None]
 
+        self.at_end: Callable[[int], None] | None = None
+        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._dice: Dice | None = None
         self.drawn = {name: np.zeros(self.num_envs, np.int64) for name in scenario.draws}
         """What was drawn for every environment's episode, by the scenario's names."""
@@ -177,6 +179,7 @@ class World:
                 above, slash, field = key.rpartition("/")
                 row[f"{above}{slash}final_{field}"] = value
             info = self.scenario.report(self) if self.scenario.report is not None else {}
+            told(self.at_end, ended)
             self._begin(np.flatnonzero(ended), self._dice)
             self._measure()
             seen = self._observe()
