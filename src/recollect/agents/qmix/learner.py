@@ -38,10 +38,11 @@ class QMIX:
         self.config = config
         self.random = torch.Generator().manual_seed(seed)
         self._shared_reward, self._state = env.shared_reward, env.state_space is not None
-        if config.mixer != "none" and config.own_reward and not env.shared_reward:
+        own = config.own_reward and not env.shared_reward
+        if config.mixer != "none" and own:
             raise OptionError("reward", "be sum or mean where values are mixed", "'own'", "Use --mixer none for IQL.")
-        alone = config.mixer == "none" and (env.shared_reward or not config.own_reward)
-        self._teams = [Team(config, group, self.random, stay=alone) for group in env.groups]
+        stay = config.mixer == "none" and not own
+        self._teams = [Team(config, group, self.random, stay=stay) for group in env.groups]
         self.mixer = self.target_mixer = None
         if config.mixer == "mono":
             agents = sum(team.agents for team in self._teams)
@@ -54,7 +55,6 @@ class QMIX:
         make: Any = Adam if config.optimiser == "adam" else RMSProp
         eps = {"eps": config.eps} if config.eps else {}
         self._optimisers = {name: make(nets, config.lr, **eps) for name, (nets, _) in self._pairs().items()}
-        own = config.own_reward and not env.shared_reward
         columns = sum(team.agents for team in self._teams) if own else 1
         self._rewards = [Running(()) for _ in range(columns)] if config.standardize_reward else []
         most = torch.finfo(torch.float32).max
@@ -195,9 +195,9 @@ class QMIX:
 
     def _take_in(self, reward: Tensor, counted: Tensor) -> None:
         """Keep in mind what rewards are like: of all steps, or of each agent's while it was there."""
-        columns = (
-            [reward] if reward.dim() == 1 else [own[there > 0] for own, there in zip(reward.T, counted.T, strict=True)]
-        )
+        columns = [reward]
+        if reward.dim() == 2:
+            columns = [own[there > 0] for own, there in zip(reward.T, counted.T, strict=True)]
         for index, column in enumerate(columns):
             if not len(column):
                 continue
