@@ -61,7 +61,8 @@ class Plain:
         else:
             self.optimiser = torch.optim.RMSprop(every, config.lr, alpha=0.99, eps=config.eps or 1e-5)
         self.updates = 0
-        self.own = config.reward == "own" and not env.shared_reward
+        alone = config.reward == "auto" and config.mixer == "none"
+        self.own = (config.reward == "own" or alone) and not env.shared_reward
         self.rewards: dict[int, list[float]] = {}
         """All rewards so far: those of each agent while it was there, or under 0 those of everyone."""
 
@@ -109,7 +110,7 @@ class Plain:
         if self.env.shared_reward:
             return float(batch["reward"][step])
         every = np.concatenate([field["reward"][step] for field in fields])
-        return every if self.config.reward == "own" else every.sum() if self.config.reward == "sum" else every.mean()
+        return every if self.own else every.mean() if self.config.reward == "mean" else every.sum()
 
     def update(self, batch: Any) -> tuple[float, list[float]]:
         config = self.config
