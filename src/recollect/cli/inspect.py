@@ -80,6 +80,4 @@ def _draw(facts: dict[str, Any], path: Path) -> Path:
         axes.grid(alpha=0.3)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    path = save_picture(figure, path)
-    plt.close(figure)
-    return path
+    return save_picture(figure, path)

@@ -65,15 +65,15 @@ _ALGORITHM = {
     "standardise_rewards": "standardize_reward",
     "reward_scalarisation": "reward",
 }
-# Keys that mean several settings, or that have one value here.
-_SPECIAL = (
-    "batch_size",
-    "batch_size_run",
-    "mixer",
-    "hypernet_layers",
-    "target_update_interval_or_tau",
-    "common_reward",
-)
+# Keys that mean something else than one setting of the same kind, taken in this order, and the settings they become.
+_SPECIAL = {
+    "batch_size": ("batch", "warmup"),
+    "batch_size_run": ("num_envs", "update_every"),
+    "mixer": ("mixer",),
+    "hypernet_layers": ("hyper_units",),
+    "target_update_interval_or_tau": ("target_every", "tau"),
+    "common_reward": ("reward",),
+}
 _ONLY: dict[str, tuple[Any, ...]] = {
     "agent": ("rnn", "n_rnn"),
     "agent_output_type": ("q",),
@@ -171,14 +171,8 @@ def pymarl(arguments: Sequence[str]) -> int:
 
 def _names(setting: str) -> list[str]:
     """Keys of PyMARL's that a setting here may come from."""
-    special = {
-        "batch_size": ("batch", "warmup"),
-        "batch_size_run": ("update_every", "num_envs"),
-        "target_update_interval_or_tau": ("tau", "target_every"),
-        "env_args.time_limit": ("max_cycles",),
-    }
-    plain = [key for key, name in {**_RUN, **_ALGORITHM}.items() if name == setting]
-    return plain + [key for key, names in special.items() if setting in names]
+    every = {key: (name,) for key, name in {**_RUN, **_ALGORITHM, "env_args.time_limit": "max_cycles"}.items()}
+    return [key for key, settings in {**every, **_SPECIAL}.items() if setting in settings]
 
 
 def _parted(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
@@ -232,7 +226,7 @@ def _like(key: str, value: Any, default: Any) -> Any:
 
 def _late(key: str) -> int:
     """Where a key comes: those that mean several settings after the others, in their order."""
-    return _SPECIAL.index(key) if key in _SPECIAL else -1
+    return list(_SPECIAL).index(key) if key in _SPECIAL else -1
 
 
 def _special(key: str, value: Any, algorithm: dict[str, Any], run: dict[str, Any]) -> None:

@@ -59,18 +59,16 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     from matplotlib import pyplot as plt
 
     kinds: dict[str, list[Path]] = {}
-    seeds: dict[str, set[int]] = {}
     every = chain.from_iterable(seed_folders(Path(folder)) or [Path(folder)] for folder in folders)
     for folder in dict.fromkeys(folder.resolve() for folder in every):
         env, algorithm, config = read_run(folder)
-        kind = repr((env, algorithm, _lasting(config)))
-        kinds.setdefault(kind, []).append(folder)
-        seeds.setdefault(kind, set()).add(config.seed)
+        kinds.setdefault(repr((env, algorithm, _lasting(config))), []).append(folder)
     won = any(WON in line for folder in chain.from_iterable(kinds.values()) for line in read_metrics(folder)[:1])
     figure, panels = plt.subplots(1 + won, figsize=(8, 4.5 + 2.5 * won), layout="constrained", squeeze=False)
     labels = _labels([read_run(runs[0]) for runs in kinds.values()])
-    for title, (kind, runs) in zip(labels, kinds.items(), strict=True):
-        several = f"{len(runs)} {'seeds' if len(seeds[kind]) == len(runs) else 'runs'}"
+    for title, runs in zip(labels, kinds.values(), strict=True):
+        seeds = {read_run(run)[2].seed for run in runs}
+        several = f"{len(runs)} {'seeds' if len(seeds) == len(runs) else 'runs'}"
         lines = [read_metrics(run) for run in runs]
         names = [name for name in (lines[0][0] if lines[0] else {}) if name.split("/")[-1] == "return"]
         for run, metrics in zip(runs, lines, strict=True):
@@ -95,10 +93,7 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     if won:
         panels[1, 0].set(ylabel="battles won", ylim=(-0.03, 1.03))
     plain(panels)
-    try:
-        return save_picture(figure, path)
-    finally:
-        plt.close(figure)
+    return save_picture(figure, path)
 
 
 def _lasting(config: RunConfig) -> dict[str, Any]:

@@ -74,15 +74,20 @@ def plain(panels: Any) -> None:
 
 
 def save_picture(figure: Any, path: str | Path) -> Path:
-    """Write a figure, as PNG if the name has no ending, into a folder that is made if need be."""
+    """Write a figure and close it, as PNG if the name has no ending, into a folder that is made if need be."""
+    from matplotlib import pyplot as plt
+
     path = Path(path)
     path = path if path.suffix else path.with_name(f"{path.name}.png")
     known = figure.canvas.get_supported_filetypes()
-    if path.suffix[1:].lower() not in known:
-        raise OptionError("out", f"end in one of {', '.join(f'.{ending}' for ending in known)}", repr(str(path)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-    return path
+    try:
+        if path.suffix[1:].lower() not in known:
+            raise OptionError("out", f"end in one of {', '.join(f'.{ending}' for ending in known)}", repr(str(path)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130)
+        return path
+    finally:
+        plt.close(figure)
 
 
 def draw_curve(folder: Path, title: str) -> Path | None:
@@ -108,6 +113,4 @@ def draw_curve(folder: Path, title: str) -> Path | None:
         panels[1, 0].plot(*zip(*won, strict=True), marker=".", color="tab:green")
         panels[1, 0].set(ylabel="battles won", ylim=(-0.03, 1.03))
     plain(panels)
-    path = save_picture(figure, folder / "curve.png")
-    plt.close(figure)
-    return path
+    return save_picture(figure, folder / "curve.png")

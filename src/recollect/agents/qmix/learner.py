@@ -201,8 +201,9 @@ class QMIX:
         for index, column in enumerate(columns):
             if not len(column):
                 continue
-            low, high = self._range[:, index]
-            self._range[:, index] = torch.stack([low.minimum(column.min()), high.maximum(column.max())])
+            low, high = column.aminmax()
+            self._range[0, index].clamp_(max=low)
+            self._range[1, index].clamp_(min=high)
             if self._rewards:
                 self._rewards[index].update(column)
 
