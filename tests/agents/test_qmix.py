@@ -82,11 +82,11 @@ def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: 
         batch = memory.sample(4)
         losses, errors = learner.update(batch)
         loss, wanted = plain.update(batch)
-        assert losses["loss"] == pytest.approx(loss, rel=1e-4)
-        np.testing.assert_allclose(errors, wanted, rtol=1e-4, atol=1e-5)
+        assert losses["loss"] == pytest.approx(loss, rel=1e-5)
+        np.testing.assert_allclose(errors, wanted, rtol=1e-5, atol=1e-5)
     for key, (nets, target) in learner._pairs().items():
-        torch.testing.assert_close(nets.flat, plain.nets[key].detach(), rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(target.flat, plain.targets[key], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(nets.flat, plain.nets[key].detach(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(target.flat, plain.targets[key], rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=50)
