@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -125,13 +126,14 @@ class NamedReader {
     if (!PyArray_Check(errors.ptr()) || PyArray_NDIM(given) != 1 || type_of(given) == Type::kOther) return -1;
     nb::object values = as_array(errors, NPY_DOUBLE);
     if (size_of(values) != static_cast<std::int64_t>(rows.size())) return -1;
-    const double* data = data_of<double>(values);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      if (!std::isfinite(data[i])) return -1;
+    // A copy, so that what is found to be finite is what is used.
+    const std::vector<double> data(data_of<double>(values), data_of<double>(values) + rows.size());
+    for (double error : data)
+      if (!std::isfinite(error)) return -1;
     nb::gil_scoped_release release;
     return reader_->locked([&](const Anchors& anchors, Sampler& sampler, Philox&) -> std::int64_t {
       const auto n = static_cast<std::int64_t>(rows.size());
-      const std::int64_t passed_over = prioritized(sampler).reweigh(anchors, rows.data(), data, n);
+      const std::int64_t passed_over = prioritized(sampler).reweigh(anchors, rows.data(), data.data(), n);
       reader_->dropped += passed_over;
       return passed_over;
     });
@@ -177,9 +179,9 @@ class NamedReader {
   }
 
   // Writes what the sampler keeps for rows to a file descriptor, at one instant with what is returned: a row of numbers a
-  // lane (tail, head, start of the oldest episode, episodes gone, revision), the generator's position, batches drawn,
-  // priorities dropped, the priority of new rows and the bytes written. Rows from `from` on are held until the store releases them. A journal's
-  // file (-1: none) is taken over, and rows are logged there from then on.
+  // lane (tail, head, start of the oldest episode, episodes gone, revision), the generator's key and position, batches
+  // drawn, priorities dropped, the priority of new rows and the bytes written. Rows from `from` on are held until the store
+  // releases them. A journal's file (-1: none) is taken over, and rows are logged there from then on.
   nb::object freeze(nb::handle from, int file, int journal, bool synced) {
     nb::object array = as_array(from, NPY_INT64);
     std::vector<std::int64_t> held(data_of<std::int64_t>(array), data_of<std::int64_t>(array) + size_of(array));
@@ -200,7 +202,7 @@ class NamedReader {
     auto* to = data_of<std::int64_t>(lanes);
     for (const Moment::Lane& lane : moment.lanes)
       for (std::int64_t number : {lane.tail, lane.head, lane.start, lane.gone, lane.revision}) *to++ = number;
-    return nb::make_tuple(lanes, moment.position, moment.batches, moment.dropped, moment.largest, written);
+    return nb::make_tuple(lanes, moment.key[0], moment.key[1], moment.position, moment.batches, moment.dropped, moment.largest, written);
   }
 
   // Takes over what a sampler kept; false if it cannot be of these rows.
@@ -216,20 +218,21 @@ class NamedReader {
     reader_->locked([](const Anchors&, Sampler& sampler, Philox&) { sampler.forget(); });
   }
 
-  // The generator's position, batches drawn and priorities dropped.
-  std::tuple<std::uint64_t, std::int64_t, std::int64_t> counts() {
+  // The generator's key and position, batches drawn and priorities dropped.
+  std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::int64_t, std::int64_t> counts() {
     nb::gil_scoped_release release;
     return reader_->locked([&](const Anchors&, Sampler&, Philox& random) {
-      return std::make_tuple(random.position(), reader_->batches, reader_->dropped);
+      return std::make_tuple(random.key()[0], random.key()[1], random.position(), reader_->batches, reader_->dropped);
     });
   }
+  // dropped: None leaves it as it is.
   void seek(std::uint64_t key0, std::uint64_t key1, std::uint64_t position, std::int64_t batches,
-            std::int64_t dropped) {
+            std::optional<std::int64_t> dropped) {
     nb::gil_scoped_release release;
     reader_->locked([&](const Anchors&, Sampler&, Philox& random) {
       random = Philox(key0, key1, position);
       reader_->batches = batches;
-      reader_->dropped = dropped;
+      if (dropped) reader_->dropped = *dropped;
     });
   }
 
@@ -332,11 +335,11 @@ void bind_reader(nb::module_& module) {
       .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
       .def("freeze", &NamedReader::freeze, "held"_a, "file"_a, "journal"_a, "synced"_a,
            nb::sig("def freeze(self, held: object, file: int, journal: int, synced: bool) -> "
-                   "tuple[numpy.typing.NDArray[typing.Any], int, int, int, float, int]"))
+                   "tuple[numpy.typing.NDArray[typing.Any], int, int, int, int, int, float, int]"))
       .def("restore", &NamedReader::restore, "state"_a, "largest"_a)
       .def("forget", &NamedReader::forget)
       .def("counts", &NamedReader::counts)
-      .def("seek", &NamedReader::seek, "key0"_a, "key1"_a, "position"_a, "batches"_a, "dropped"_a)
+      .def("seek", &NamedReader::seek, "key0"_a, "key1"_a, "position"_a, "batches"_a, "dropped"_a.none())
       .def("nbytes", &NamedReader::nbytes);
 
 }

@@ -43,14 +43,15 @@ bool Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const 
 
 std::int64_t Store::take(std::int64_t index, nb::handle runs, nb::handle into) const {
   if (index < -1 || index >= static_cast<std::int64_t>(columns_.size())) throw nb::index_error("field out of range");
-  nb::object given = as_array(runs, NPY_INT64);
+  nb::object array = as_array(runs, NPY_INT64);
+  const std::vector<std::int64_t> given(data_of<std::int64_t>(array), data_of<std::int64_t>(array) + size_of(array));
   auto* out = reinterpret_cast<PyArrayObject*>(into.ptr());
-  if (!PyArray_Check(into.ptr()) || PyArray_TYPE(out) != NPY_UINT8 || !PyArray_ISCARRAY(out) || size_of(given) % 3 != 0)
+  if (!PyArray_Check(into.ptr()) || PyArray_TYPE(out) != NPY_UINT8 || !PyArray_ISCARRAY(out) || given.size() % 3 != 0)
     throw std::invalid_argument("runs of three numbers, and bytes to fill");
   const Timeline& line = timeline();
   const std::int64_t bytes = index < 0 ? 1 : line.fields()[static_cast<std::size_t>(index)].bytes;
-  const std::int64_t count = size_of(given) / 3, span = line.span();
-  const auto* run = data_of<std::int64_t>(given);
+  const std::int64_t count = static_cast<std::int64_t>(given.size()) / 3, span = line.span();
+  const std::int64_t* run = given.data();
   std::int64_t rows = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     if (run[3 * i] < 0 || run[3 * i] >= line.lanes() || run[3 * i + 1] < 0 || run[3 * i + 1] > kMostSerials ||
@@ -72,6 +73,7 @@ std::int64_t Store::take(std::int64_t index, nb::handle runs, nb::handle into) c
       to += some * bytes;
     });
   }
+  if (line.ground().slab.lost()) throw LostFile();
   return rows * bytes;
 }
 
@@ -129,8 +131,6 @@ void bind_rows(nb::class_<Store>& type) {
              return store.timeline().plausible(lane);
            },
            "lane"_a)
-      // Without a lock: in a child, whoever held one is gone.
-      .def("forked", [](Store& store) { store.timeline().forked(); })
       .def("flush", &Store::flush, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "release",

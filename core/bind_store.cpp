@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <cstring>
 
 namespace nb = nanobind;
@@ -18,6 +19,9 @@ constexpr std::int64_t kWorthReleasing = 64 << 10;  // bytes from which a copy i
 struct Held {
   std::vector<nb::object> objects;
   std::vector<std::unique_ptr<char[]>> buffers;
+  std::vector<std::int64_t> lanes;
+  std::array<std::uint8_t, 64> few_ends;
+  std::vector<std::uint8_t> many_ends;
 };
 
 // Leading axes of a step: none, [lanes], [time] or [time, lanes].
@@ -30,7 +34,9 @@ struct Lead {
 // Pointer to the rows of a value in the column's own type, or null if it does not fit.
 Source open_value(PyObject* value, const Column& column, const Lead& lead, const Timeline& timeline, Held& held) {
   held.objects.push_back(nb::borrow(value));
-  if (!PyArray_Check(value)) {
+  if (PyArray_Check(value)) {
+    if (!PyArray_CheckExact(value)) return nullptr;  // it may mean more than its numbers say, as masked arrays do
+  } else {
     PyObject* made = PyArray_FROMANY(value, NPY_NOTYPE, 0, 0, NPY_ARRAY_CARRAY_RO);
     if (made == nullptr) {
       PyErr_Clear();
@@ -62,23 +68,33 @@ Source open_value(PyObject* value, const Column& column, const Lead& lead, const
   return convert(type, data, column.type, buffer, PyArray_SIZE(array)) ? buffer : nullptr;
 }
 
-// Distinct lanes in range, or false.
-bool open_lanes(nb::handle lanes, std::int64_t count, Held& held, const std::int64_t*& out, std::int64_t& width) {
+// Takes a copy of distinct lanes in range; false if they are not.
+bool open_lanes(nb::handle lanes, std::int64_t count, Held& held) {
   PyObject* made = PyArray_FROMANY(lanes.ptr(), NPY_INT64, 1, 1, NPY_ARRAY_CARRAY_RO);
   if (made == nullptr) {
     PyErr_Clear();
     return false;
   }
-  held.objects.push_back(nb::steal(made));
-  auto* array = reinterpret_cast<PyArrayObject*>(made);
-  width = PyArray_SIZE(array);
-  out = static_cast<const std::int64_t*>(PyArray_DATA(array));
+  const nb::object array = nb::steal(made);
+  held.lanes.assign(data_of<std::int64_t>(array), data_of<std::int64_t>(array) + size_of(array));
   std::vector<bool> seen(static_cast<std::size_t>(count), false);
-  for (std::int64_t i = 0; i < width; ++i) {
-    if (out[i] < 0 || out[i] >= count || seen[static_cast<std::size_t>(out[i])]) return false;
-    seen[static_cast<std::size_t>(out[i])] = true;
+  for (std::int64_t lane : held.lanes) {
+    if (lane < 0 || lane >= count || seen[static_cast<std::size_t>(lane)]) return false;
+    seen[static_cast<std::size_t>(lane)] = true;
   }
   return true;
+}
+
+// How the steps end, from flags that are read once: what is counted here is what is written later.
+const std::uint8_t* open_ends(const char* terminated, const char* truncated, std::int64_t rows, Held& held) {
+  std::uint8_t* ends = held.few_ends.data();
+  if (rows > static_cast<std::int64_t>(held.few_ends.size())) {
+    held.many_ends.resize(static_cast<std::size_t>(rows));
+    ends = held.many_ends.data();
+  }
+  for (std::int64_t i = 0; i < rows; ++i)
+    ends[i] = static_cast<std::uint8_t>((terminated[i] ? kTerminated : 0) | (truncated[i] ? kTruncated : 0));
+  return ends;
 }
 
 Column flag_column(const char* name) {
@@ -152,7 +168,9 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
       steps.width = 1;
     } else {
       axis = true;
-      if (!open_lanes(lanes, line.lanes(), held, steps.lanes, steps.width)) return false;
+      if (!open_lanes(lanes, line.lanes(), held)) return false;
+      steps.lanes = held.lanes.data();
+      steps.width = static_cast<std::int64_t>(held.lanes.size());
     }
   }
   PyObject* terminated = PyDict_GetItem(step.ptr(), terminated_.key.ptr());
@@ -172,8 +190,7 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
   const char* terminations = open_value(terminated, terminated_, lead, line, held);
   const char* truncations = open_value(truncated, truncated_, lead, line, held);
   if (terminations == nullptr || truncations == nullptr) return false;
-  steps.terminated = reinterpret_cast<const std::uint8_t*>(terminations);
-  steps.truncated = reinterpret_cast<const std::uint8_t*>(truncations);
+  steps.ends = open_ends(terminations, truncations, lead.rows, held);
   for (const Column& column : columns_) {
     PyObject* value = PyDict_GetItem(step.ptr(), column.key.ptr());
     if (value == nullptr) return false;
@@ -186,8 +203,8 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
 
   std::int64_t ended = 0, cut_off = 0;
   for (std::int64_t i = 0; i < lead.rows; ++i) {
-    ended += (steps.terminated[i] | steps.truncated[i]) != 0;
-    cut_off += steps.truncated[i] != 0 && steps.terminated[i] == 0;
+    ended += steps.ends[i] != 0;
+    cut_off += steps.ends[i] == kTruncated;
   }
   steps.finals.assign(columns_.size(), nullptr);
   std::size_t observed = 0, given = 0, compact = 0;
@@ -220,13 +237,7 @@ bool Store::append(const nb::dict& step, nb::handle lanes, bool block) {
   steps.finals_compact = compact != 0;
 
   if (lead.rows == 0) return true;
-  if (bytes < kWorthReleasing && shelf_->lock.try_lock()) {
-    std::lock_guard<std::shared_mutex> writing(shelf_->lock, std::adopt_lock);
-    if (!timeline().holding() && !timeline().logging()) {
-      timeline().append(steps, [] {});
-      return true;
-    }
-  }
+  if (bytes < kWorthReleasing && shelf_->append_at_once(steps)) return true;
   nb::gil_scoped_release release;
   shelf_->append(steps);
   return true;
@@ -266,7 +277,7 @@ void bind_store(nb::module_& module) {
       .def("clear",
            [](Store& store) {
              nb::gil_scoped_release release;
-             store.shelf()->write([&] { store.timeline().clear(); });
+             store.shelf()->clear();
            })
       .def("steps",
            [](const Store& store) {

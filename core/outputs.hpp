@@ -11,7 +11,7 @@ enum class What : std::int64_t {
   kNext,        // [B] an observed field after the window's last step
   kLast,        // [B] a field at the window's last step
   kReward,      // [B] discounted sum of a reward field over the window
-  kDiscount,    // [B] float32: gamma^steps, 0 if terminated
+  kDiscount,    // [B] float32: gamma^steps, 0 if terminated; [B, T]: gamma, 0 if terminated
   kTerminated,  // [B] or [B, T] bool
   kTruncated,   // [B] or [B, T] bool
   kSteps,       // [B, T] a field at every step
@@ -19,7 +19,7 @@ enum class What : std::int64_t {
   kNexts,       // [B, T] an observed field after every step
   kStarts,      // [B, T] bool: first step of an episode
   kMask,        // [B, T] bool: a real step that is not burn-in
-  kLengths,     // [B] int64: real steps, burn-in included
+  kLengths,     // [B] int64: real steps that are not burn-in
   kWeights,     // [B] float32
   kSerials,     // [B] int64
   kLanes,       // [B] int64
@@ -67,7 +67,7 @@ inline bool follows(What what) { return what == What::kNext || what == What::kTh
 // Whether the output has a value a step: [B, T], or where packed one axis for both.
 inline bool along_time(const WindowSpec& spec, What what) {
   if (spec.kind == Kind::kStep) return false;
-  return (what >= What::kSteps && what <= What::kMask) || what == What::kTerminated || what == What::kTruncated;
+  return what >= What::kDiscount && what <= What::kMask;
 }
 
 inline bool has_output(const WindowSpec& spec, What what) {
@@ -75,14 +75,13 @@ inline bool has_output(const WindowSpec& spec, What what) {
   switch (what) {
     case What::kNext:
     case What::kLast:
-    case What::kReward:
-    case What::kDiscount: return !over_time;
+    case What::kReward: return !over_time;
     case What::kSteps:
+    case What::kStarts:
     case What::kMask:
     case What::kLengths: return over_time;
     case What::kThrough: return over_time && !spec.across;
-    case What::kNexts:
-    case What::kStarts: return over_time && spec.across;
+    case What::kNexts: return over_time && spec.across;
     default: return true;
   }
 }

@@ -6,11 +6,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "forks.hpp"
 #include "slab.hpp"
 
 namespace recollect {
 
-class Pool {
+class Pool final : public Forkable {
  public:
   Slab take(std::size_t bytes) {
     const std::size_t size = rounded(bytes);
@@ -40,6 +41,10 @@ class Pool {
   }
 
  private:
+  void before_fork() override { mutex_.lock(); }
+  void after_fork() override { mutex_.unlock(); }
+  void after_fork_child() override { renew(mutex_); }
+
   // Sizes an eighth of a power of two apart, so that batches of nearly equal length share blocks; from a quarter of a
   // huge page on, whole huge pages.
   static std::size_t rounded(std::size_t bytes) {

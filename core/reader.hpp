@@ -1,77 +1,17 @@
 // One sample in one call: draw rows, expand them, gather every field into pooled memory.
 #pragma once
 
-#include <condition_variable>
+#include <array>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <vector>
 
 #include "pool.hpp"
 #include "samplers.hpp"
-#include "timeline.hpp"
+#include "shelf.hpp"
 #include "windows.hpp"
 
 namespace recollect {
-
-// A timeline and the lock that keeps a writer away from its readers.
-struct Shelf {
-  template <class... Args>
-  explicit Shelf(Args&&... args) : timeline(std::forward<Args>(args)...) {}
-
-  template <class Work>
-  auto read(const Work& work) {
-    if (timeline.others()) write([&] { timeline.catch_up(); });
-    { std::lock_guard<std::mutex> turn(gate); }  // behind a writer that waits: readers that overlap would starve it
-    std::shared_lock<std::shared_mutex> reading(lock);
-    return work();
-  }
-  template <class Work>
-  void write(const Work& work) {
-    std::lock_guard<std::mutex> turn(gate);
-    std::lock_guard<std::shared_mutex> writing(lock);
-    work();
-  }
-  // Appends, once no row that it overwrites is held.
-  void append(const Steps& steps) {
-    std::unique_lock<std::mutex> turn(gate);
-    std::unique_lock<std::shared_mutex> writing(lock);
-    timeline.append(steps, [&] {
-      if (turn.owns_lock()) turn.unlock();  // readers may pass meanwhile
-      released.wait(writing);
-    });
-  }
-  // Cuts a lane, once its rows are not held.
-  void cut(std::int64_t lane) {
-    write_once([&] { return !timeline.holding(); }, [&] { timeline.cut(lane); });
-  }
-  // Forgets old rows of a lane, once they are not held.
-  void forget(std::int64_t lane, std::int64_t before) {
-    write_once([&] { return !timeline.holds(lane, before); }, [&] { timeline.forget(lane, before); });
-  }
-  // Writes as soon as it may; readers pass meanwhile.
-  template <class May, class Work>
-  void write_once(const May& may, const Work& work) {
-    std::unique_lock<std::mutex> turn(gate);
-    std::unique_lock<std::shared_mutex> writing(lock);
-    while (!may()) {
-      if (turn.owns_lock()) turn.unlock();
-      released.wait(writing);
-    }
-    work();
-  }
-  // Changes what is held and wakes who waits for it.
-  template <class Work>
-  void release(const Work& work) {
-    write(work);
-    released.notify_all();
-  }
-
-  Timeline timeline;
-  std::shared_mutex lock;
-  std::mutex gate;
-  std::condition_variable_any released;
-};
 
 // A memory at one instant: its lanes, its generator and its sampler's numbers.
 struct Moment {
@@ -79,6 +19,7 @@ struct Moment {
     std::int64_t tail, head, start, gone, revision;
   };
   std::vector<Lane> lanes;
+  std::array<std::uint64_t, 2> key{};
   std::uint64_t position = 0;
   std::int64_t batches = 0, dropped = 0;
   double largest = 0;
@@ -98,7 +39,7 @@ struct Draws {
   bool partial;   // n, or fewer if there are fewer
 };
 
-class Reader {
+class Reader final : public Forkable {
  public:
   Reader(std::shared_ptr<Shelf> shelf, const WindowSpec& spec, std::vector<Output> outputs,
          std::unique_ptr<Sampler> sampler, Draws draws, Philox random)
@@ -173,6 +114,7 @@ class Reader {
         moment.lanes.push_back({index.tail, index.head, timeline.oldest_start(lane), index.closed.popped(),
                                 index.revision});
       }
+      moment.key = random_.key();
       moment.position = random_.position();
       moment.batches = batches;
       moment.dropped = dropped;
@@ -193,6 +135,11 @@ class Reader {
   std::int64_t batches = 0, dropped = 0;
 
  private:
+  // mutex_ is only taken by those who hold the shelf's lock, which a fork takes first.
+  void before_fork() override { idle_mutex_.lock(); }
+  void after_fork() override { idle_mutex_.unlock(); }
+  void after_fork_child() override { renew(idle_mutex_); }
+
   struct Worker {
     Window window;
     std::vector<Row> rows;

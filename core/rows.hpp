@@ -27,18 +27,16 @@ struct Panel {
 // Rows of one field handed in by the caller: row i starts at data + i * bytes of the field.
 using Source = const char*;
 
-// A block of steps [time, width] to append; fields, finals, terminated and truncated are row-major over it.
+// A block of steps [time, width] to append; fields, finals and ends are row-major over it.
 struct Steps {
   std::int64_t time, width;
   const std::int64_t* lanes;       // width distinct lanes, or null: lane i is column i
   std::vector<Source> fields;      // one a field
   std::vector<Source> finals;      // one a field; null: none given, or not observed
   bool finals_compact;             // finals hold one row an ended step instead of one row a step
-  const std::uint8_t* terminated;
-  const std::uint8_t* truncated;
+  const std::uint8_t* ends;        // kTerminated and kTruncated; not the caller's, who may change theirs meanwhile
 
   std::int64_t lane(std::int64_t column) const { return lanes ? lanes[column] : column; }
-  bool ends(std::int64_t row) const { return (terminated[row] | truncated[row]) != 0; }
 };
 
 }  // namespace recollect

@@ -74,8 +74,11 @@ class UniformSampler final : public Sampler {
       rows[i] = anchors.at(static_cast<std::int64_t>(random.below(width)));
       prefetch(flags + rows[i].slot, 1);
     }
-    for (std::int64_t i = 0; i < n; ++i)
-      if (!anchors.usable(rows[i])) rows[i] = draw_one(anchors, random);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (anchors.usable(rows[i])) continue;
+      rows[i] = draw_one(anchors, random);
+      if (!anchors.usable(rows[i])) return 0;
+    }
     std::fill(weights, weights + n, 1.0f);
     return n;
   }
@@ -98,6 +101,7 @@ class DistinctSampler final : public Sampler {
       std::int64_t i = 0;
       for (std::int64_t tries = 0; i < n && tries < kTries * n; ++tries) {
         const Row row = draw_one(anchors, random);
+        if (!anchors.usable(row)) return 0;
         const std::int64_t key = row.slot;
         std::size_t place = (static_cast<std::uint64_t>(key) * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
         while (taken_[place] != -1 && taken_[place] != key) place = (place + 1) & (size - 1);

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "faults.hpp"
+
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/mman.h>
 #include <unistd.h>
@@ -48,11 +50,12 @@ class Slab {
   }
   // The bytes of an open file from an offset on, which must be a multiple of a page. What is written here is seen by
   // everyone who maps them; the file may be closed.
-  Slab(int file, std::size_t offset, std::size_t bytes) : bytes_(bytes), mapped_(bytes), file_(true) {
+  Slab(int file, std::size_t offset, std::size_t bytes) : bytes_(bytes), mapped_(bytes) {
 #ifdef RECOLLECT_MMAP
     void* raw = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
     if (raw == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mapping the file");
     raw_ = data_ = static_cast<char*>(raw);
+    guard_ = Guards::watch(raw_, bytes);
     // Rows are drawn at random: reading ahead on disk would fetch what nobody asked for.
     madvise(raw_, bytes, MADV_RANDOM);
 #ifdef MADV_HUGEPAGE
@@ -75,11 +78,13 @@ class Slab {
 
   char* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
+  // Whether the file was cut short or could not be read, and what is here are zeros instead.
+  bool lost() const { return guard_ != nullptr && guard_->lost.load(std::memory_order_relaxed); }
 
   // Gives memory whose contents do not matter back to the system, as far as whole pages allow. A file keeps its bytes.
   void discard(char* from, std::size_t bytes) {
 #if defined(RECOLLECT_MMAP) && defined(__linux__)  // elsewhere the contents may stay, and come back
-    if (file_) return;
+    if (guard_ != nullptr) return;
     const std::uintptr_t page = bytes_ >= kHugePage ? kHugePage : 4096;
     const auto at = reinterpret_cast<std::uintptr_t>(from);
     const std::uintptr_t first = (at + page - 1) / page * page, last = (at + bytes) / page * page;
@@ -96,11 +101,12 @@ class Slab {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
     std::swap(mapped_, other.mapped_);
-    std::swap(file_, other.file_);
+    std::swap(guard_, other.guard_);
   }
   void release() {
     if (raw_ == nullptr) return;
 #ifdef RECOLLECT_MMAP
+    if (guard_ != nullptr) Guards::forget(guard_);
     munmap(raw_, mapped_);
 #else
     std::free(raw_);
@@ -111,7 +117,7 @@ class Slab {
   char* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::size_t mapped_ = 0;
-  bool file_ = false;
+  Guard* guard_ = nullptr;  // of a file's bytes
 };
 
 // Puts the bytes of a mapped file on disk; returns once they are there.

@@ -11,6 +11,7 @@
 #include "journal.hpp"
 #include "ground.hpp"
 #include "records.hpp"
+#include "trouble.hpp"
 
 namespace recollect {
 
@@ -72,7 +73,8 @@ class Timeline {
     return total;
   }
 
-  // Appends steps. Where that would overwrite rows that are held (see `hold`), calls wait() until they are not.
+  // Appends steps. Where that would overwrite rows that are held (see `hold`), calls wait() until they are not; what has been
+  // appended by then can be read meanwhile.
   template <class Wait>
   void append(const Steps& steps, const Wait& wait) {
     // Half a lane at a time: with its closing rows a chunk then never meets its own tail.
@@ -86,8 +88,8 @@ class Timeline {
         plan(steps, from, to);
       }
       append_chunk(steps, from, to, ended);
+      ++version_;
     }
-    ++version_;
   }
 
   // Ends the open episode of a lane whose environment was reset without a word: the newest row's outcome will never be
@@ -119,6 +121,7 @@ class Timeline {
 
   // Forgets every row. Serials go on counting, so a batch drawn before is still known to be stale.
   void clear() {
+    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) check(lane);
     log_event(Journal::kClear, 0);
     for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) {
       LaneIndex& index = index_[static_cast<std::size_t>(lane)];
@@ -147,13 +150,12 @@ class Timeline {
 
   // Takes in what other processes have written since.
   void catch_up() {
-    bool changed = false;
-    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) changed = catch_up(lane) || changed;
-    if (changed) ++version_;
+    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) catch_up(lane);
   }
 
   // Makes a lane whole again whose writer died at any moment.
   void recover(std::int64_t lane) {
+    check(lane);
     LaneState& state = ground_.states[lane];
     const std::int64_t head = state.head.load(std::memory_order_acquire), claim = state.claim.load();
     if (claim > head) {
@@ -172,7 +174,7 @@ class Timeline {
     ++version_;
   }
 
-  // Whether a lane's numbers can be what a writer left there.
+  // Whether a lane's numbers can be what a writer left there that writes no longer.
   bool plausible(std::int64_t lane) const {
     const LaneState& state = ground_.states[lane];
     const std::int64_t head = state.head.load(), claim = state.claim.load(), floor = state.floor.load();
@@ -290,7 +292,7 @@ class Timeline {
       const std::int64_t lane = steps.lane(i), head = this->head(lane);
       std::int64_t claim = head + (to - from);
       if (!ground_.loose)
-        for (std::int64_t t = from; t < to; ++t) claim += steps.ends(t * steps.width + i);
+        for (std::int64_t t = from; t < to; ++t) claim += steps.ends[t * steps.width + i] != 0;
       cursors_.push_back({slot(lane, head), (lane + 1) * ground_.span, claim, begins(lane, head)});
     }
   }
@@ -331,8 +333,7 @@ class Timeline {
       for (std::int64_t i = 0; i < steps.width; ++i) {
         const std::int64_t row = t * steps.width + i;
         Cursor& cursor = cursors_[static_cast<std::size_t>(i)];
-        const auto ends = static_cast<std::uint8_t>((steps.terminated[row] ? kTerminated : 0) |
-                                                    (steps.truncated[row] ? kTruncated : 0));
+        const std::uint8_t ends = steps.ends[row];
         const std::int64_t at = advance(cursor);
         ground_.flags[at] = static_cast<std::uint8_t>(ends | (cursor.first ? kFirst : 0));
         cursor.first = ends != 0;
@@ -355,13 +356,13 @@ class Timeline {
     ground_.write(rows_, steps.fields, false);
     ground_.write(repeats_, steps.fields, true);
     ground_.write(closings_, steps.finals, true);
-    if (journal_) log(steps);
+    if (journal_) log(steps, from);
     for (std::int64_t i = 0; i < steps.width; ++i)
       publish(steps.lane(i), cursors_[static_cast<std::size_t>(i)].claim);
   }
 
-  // Logs the rows that were written; if that fails they do not count, but what they overwrote is gone.
-  void log(const Steps& steps) {
+  // Logs the rows that were written from a step on; if that fails they do not count, but what they overwrote is gone.
+  void log(const Steps& steps, std::int64_t from) {
     try {
       journal_->mark();
       journal_->begin(Journal::kRows);
@@ -369,10 +370,10 @@ class Timeline {
         ground_.log(*journal_, steps.lane(i), head(steps.lane(i)), cursors_[static_cast<std::size_t>(i)].claim);
       if (!journal_->empty()) journal_->write();
       journal_->settle();
-    } catch (...) {
+    } catch (const std::system_error& error) {
       journal_->take_back();
       for (std::int64_t i = 0; i < steps.width; ++i) recover(steps.lane(i));
-      throw;
+      throw NotLogged(from, steps.time, error.code().value());
     }
   }
 
@@ -404,21 +405,31 @@ class Timeline {
     return (before & (ground_.loose ? kEnded : std::uint8_t{kClosing})) != 0;
   }
 
-  bool catch_up(std::int64_t lane) {
-    bool changed = look_again(lane);
-    // A writer that went on and then forgot rows, all while this one looked, leaves rows that have not been seen yet.
-    for (int i = 0; i < kLooks && overwritten(lane) > head(lane); ++i) changed = look_again(lane) || changed;
-    return changed;
+  // Refuses a lane that another process has damaged.
+  void check(std::int64_t lane) const {
+    if (others_ && !plausible(lane)) throw DamagedLane(lane);
   }
 
-  bool look_again(std::int64_t lane) {
+  void catch_up(std::int64_t lane) {
+    look_again(lane);
+    // A writer that went on and then forgot rows, all while this one looked, leaves rows that have not been seen yet.
+    for (int i = 0; i < kLooks && overwritten(lane) > head(lane); ++i) look_again(lane);
+  }
+
+  void look_again(std::int64_t lane) {
     LaneState& state = ground_.states[lane];
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
     const std::int64_t revision = state.revision.load(std::memory_order_acquire);
-    const std::int64_t head = state.head.load(std::memory_order_acquire);
-    auto tail = [&] { return std::min(head, std::max(state.floor.load(std::memory_order_acquire), overwritten(lane))); };
+    const std::int64_t found = state.head.load(std::memory_order_acquire);
+    // Heads go down by one at most, when a cut takes a lone row back. The other numbers are used within these bounds.
+    if (found < index.head - 1 || found > kMostSerials) throw DamagedLane(lane);
+    const std::int64_t head = std::max(found, index.tail);  // it may have been cleared while a row was taken back
+    auto tail = [&] {
+      const std::int64_t floor = state.floor.load(std::memory_order_acquire);
+      return std::min(head, std::max({floor, overwritten(lane), head - ground_.span}));
+    };
     std::int64_t oldest = tail();
-    if (revision == index.revision && head == index.head && oldest == index.tail) return false;
+    if (revision == index.revision && head == index.head && oldest == index.tail) return;
     // A cut changes the two newest rows there are at the time, so nothing older than these.
     if (revision != index.revision || head < index.head) index.rewind(ground_.loose, std::min(head, index.head) - 2);
     if (oldest > index.head) {  // overtaken: rows were overwritten unseen
@@ -431,7 +442,7 @@ class Timeline {
     index.drop(ground_.loose, std::max(index.tail, tail()));
     if (index.tail == index.head) index.open = kNone;  // cleared
     index.revision = revision;
-    return true;
+    ++version_;
   }
 
   static constexpr int kLooks = 1000;

@@ -290,6 +290,7 @@ class Window {
   std::int64_t episode_length(const Row& row) const {
     const auto& closed = timeline_.lane(row.lane).closed;
     const std::int64_t k = closed.search([&](const Episode& episode) { return episode.start < row.serial; });
+    if (k == closed.size()) throw std::logic_error("an anchor that begins no episode");
     return closed[k].end - row.serial;
   }
 
@@ -319,47 +320,65 @@ class Window {
   }
 
   void run_output(const Output& output, char* to, std::size_t i) const {
-    const std::int64_t item = output.item, length = lengths_[i], room = offsets_[i + 1] - offsets_[i];
+    const std::int64_t item = output.item, length = lengths_[i];
     const Run* runs = runs_.data() + first_run_[i];
     const std::size_t count = first_run_[i + 1] - first_run_[i];
-    char* start = to + offsets_[i] * item;
+    if (output.what == What::kLengths) {
+      reinterpret_cast<std::int64_t*>(to)[i] = length - burns_[i];
+      return;
+    }
+    if (output.what == What::kFirst) {
+      if (output.stack > 1) return stacked(field(output), output.stack, runs->lane, runs->serial, to + i * item);
+      copy_bytes(to + static_cast<std::int64_t>(i) * item,
+                 timeline_.at(field(output), timeline_.slot(runs->lane, runs->serial)), item);
+      return;
+    }
+    if (!along_time(spec_, output.what)) return;  // the caller's
+    // A sample's part of the array: burn-in that there is not, the steps, and what they lack to the length of all.
+    const bool through = output.what == What::kThrough;
+    const std::int64_t missing = spec_.burn_in - burns_[i], more = through ? 1 : 0;
+    const std::int64_t left = offsets_[i + 1] - offsets_[i] - missing - length;
+    char* start = to + (offsets_[i] + (through ? static_cast<std::int64_t>(i) : 0)) * item;
+    std::memset(start, 0, static_cast<std::size_t>(missing * item));
+    start += missing * item;
+    std::memset(start + (length + more) * item, 0, static_cast<std::size_t>(left * item));
     switch (output.what) {
-      case What::kFirst:
-        if (output.stack > 1) return stacked(field(output), output.stack, runs->lane, runs->serial, to + i * item);
-        copy_bytes(to + static_cast<std::int64_t>(i) * item,
-                   timeline_.at(field(output), timeline_.slot(runs->lane, runs->serial)), item);
-        return;
       case What::kSteps:
         for (std::size_t k = 0; k < count; ++k)
           copy_run(output, runs[k].lane, runs[k].serial, runs[k].steps, start + runs[k].at * item);
-        break;
+        return;
       case What::kNexts:
         for (std::size_t k = 0; k < count; ++k)
           copy_run(output, runs[k].lane, runs[k].serial + 1, runs[k].steps, start + runs[k].at * item);
-        break;
-      case What::kThrough:
-        start += static_cast<std::int64_t>(i) * item;
-        copy_run(output, runs->lane, runs->serial, length + 1, start);
-        std::memset(start + (length + 1) * item, 0, static_cast<std::size_t>((room - length) * item));
         return;
-      case What::kTerminated: mark(runs, count, kTerminated, start); break;
-      case What::kTruncated: mark(runs, count, kTruncated, start); break;
-      case What::kStarts: mark(runs, count, kFirst, start); break;
+      case What::kThrough: return copy_run(output, runs->lane, runs->serial, length + 1, start);
+      case What::kTerminated: return mark(runs, count, kTerminated, start);
+      case What::kTruncated: return mark(runs, count, kTruncated, start);
+      case What::kStarts: return mark(runs, count, kFirst, start);
+      case What::kDiscount: {
+        auto* discounts = reinterpret_cast<float*>(start);
+        const auto gamma = static_cast<float>(spec_.gamma);
+        each_flag(runs, count, [&](std::int64_t at, std::uint8_t flag) { discounts[at] = flag & kTerminated ? 0 : gamma; });
+        return;
+      }
       case What::kMask:
         for (std::int64_t t = 0; t < length; ++t) start[t] = t >= burns_[i];
-        break;
-      case What::kLengths: reinterpret_cast<std::int64_t*>(to)[i] = length; return;
+        return;
       default: return;
     }
-    std::memset(start + length * item, 0, static_cast<std::size_t>((room - length) * item));
   }
 
   void mark(const Run* runs, std::size_t count, Flag flag, char* to) const {
+    each_flag(runs, count, [&](std::int64_t at, std::uint8_t found) { to[at] = (found & flag) != 0; });
+  }
+
+  // Calls visit(place, flags) for every step of some runs.
+  template <class Visit>
+  void each_flag(const Run* runs, std::size_t count, const Visit& visit) const {
     for (std::size_t k = 0; k < count; ++k)
       stretches(runs[k].lane, runs[k].serial, runs[k].steps, [&](std::int64_t slot, std::int64_t n, std::int64_t done) {
         const std::uint8_t* from = timeline_.flags() + slot;
-        char* out = to + runs[k].at + done;
-        for (std::int64_t t = 0; t < n; ++t) out[t] = (from[t] & flag) != 0;
+        for (std::int64_t t = 0; t < n; ++t) visit(runs[k].at + done + t, from[t]);
       });
   }
 

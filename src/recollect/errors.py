@@ -8,6 +8,7 @@
     ├── NotEnoughRows (LookupError)     fewer rows than a batch needs
     ├── StaleRows (LookupError)         rows asked for by serial that cannot be read
     ├── StorageError (RuntimeError)     a mapped file or shared segment that cannot be used
+    │   └── JournalError                a journal that could not be written; how many steps were stored
     ├── SnapshotError (ValueError)      a file of a snapshot that cannot be loaded
     ├── DatasetError (ValueError)       a dataset that cannot be read or written
     ├── EnvError (RuntimeError)         an environment, or a process with some, that failed
@@ -19,12 +20,14 @@ Every message reads ``<name> must <rule>, got <value>`` and then says what to do
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
     "DatasetError",
     "EnvError",
+    "JournalError",
     "MissingExtra",
     "NotEnoughRows",
     "OptionError",
@@ -92,6 +95,20 @@ class StaleRows(_OneProblem, LookupError):
 
 class StorageError(_OneProblem, RuntimeError):
     """A mapped file or shared segment that cannot be used."""
+
+
+class JournalError(StorageError):
+    """A journal that could not be written. ``stored`` of the block's steps are in memory and in the journal, the others
+    in neither; ``errno`` is the system's reason.
+    """
+
+    def __init__(self, stored: int, steps: int, errno: int) -> None:
+        self.stored, self.steps, self.errno = stored, steps, errno
+        remedy = "Make room, then append the others again."
+        super().__init__("journal", "take every step", os.strerror(errno), f"{stored} of {steps} were stored. {remedy}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.stored, self.steps, self.errno)
 
 
 class SnapshotError(_OneProblem, ValueError):

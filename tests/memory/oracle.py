@@ -163,7 +163,7 @@ class Oracle:
         return self.expand_span(lane, number, i, window, frames)
 
     def expand_step(self, episode: Episode, i: int, window: Any, frames: dict[str, int]) -> dict[str, Any]:
-        n, gamma = (window.n, window.gamma) if isinstance(window, rc.NStep) else (1, 1.0)
+        n, gamma = getattr(window, "n", 1), window.gamma
         steps = episode.steps[i : i + n]
         last = steps[-1]
         out = {key: steps[0][key] for key in steps[0] if key not in self.observed}
@@ -189,23 +189,25 @@ class Oracle:
                 steps = self.run(lane, number, i - burn, burn + window.length)
             else:
                 steps = [(episode, k) for k in range(i - burn, min(i + window.length, len(episode.steps)))]
-        out: dict[str, Any] = {"lengths": len(steps), "mask": [k >= burn for k in range(len(steps))]}
+        out: dict[str, Any] = {"mask": [k >= burn for k in range(len(steps))]}
+        out["discount"] = [np.float32(0 if e.steps[k]["terminated"] else window.gamma) for e, k in steps]
         for key in steps[0][0].steps[0]:
             if key not in self.observed or self.loose:
                 out[key] = [e.steps[k][key] for e, k in steps]
         across = isinstance(window, rc.Sequence) and window.across
-        if across:
+        if isinstance(window, rc.Sequence):
             out["starts"] = [k == 0 for _, k in steps]
-        if self.loose:
-            return out
-        for key in self.observed:
+        for key in self.observed if not self.loose else ():
             many = frames.get(key, 1)
             out[key] = [self.frames(e, k, key, many) for e, k in steps]
             if across:
                 out[f"next_{key}"] = [self.frames(e, k + 1, key, many) for e, k in steps]
             else:
                 out[key].append(self.frames(episode, steps[-1][1] + 1, key, many))
-        return out
+        # Burn-in that there is not: what is trained begins at the same place in every sample.
+        missing = getattr(window, "burn_in", 0) - burn
+        out = {key: [np.zeros_like(values[0])] * missing + values for key, values in out.items()}
+        return {**out, "lengths": len(steps) - burn}
 
 
 def padded(values: list[Any], length: int) -> Any:

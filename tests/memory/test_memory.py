@@ -89,7 +89,7 @@ def test_len_full_clear_and_repr() -> None:
     play(memory, 8, every=4)
     assert (len(memory), memory.full, memory.ready) == (16, True, 16)
     assert repr(memory) == (
-        f"Memory(16 steps in 20 rows, 2 lanes, {memory.nbytes / 2**20:.1f} MiB, Uniform(replace=True), Transition(), "
+        f"Memory(16 steps in 20 rows, 2 lanes, {memory.nbytes / 2**20:.1f} MiB, Uniform(replace=True), Transition(gamma=0.99), "
         "Schema(obs: float32[2], action: uint8, reward: float32))"
     )
     batch = memory.sample(4)
@@ -173,7 +173,7 @@ def test_bytes_against_plain_copies() -> None:
     [
         ({"capacity": -1}, "capacity must be a whole number from 4 to 5412980321358, got -1"),
         ({"capacity": 2**62}, "capacity must be a whole number from 4 to 5412980321358, got 4611686018427387904"),
-        ({"capacity": 10.0}, "capacity must be a whole number from 4 to 5412980321358, got 10.0"),
+        ({"capacity": 10.5}, "capacity must be a whole number from 4 to 5412980321358, got 10.5"),
         ({"capacity": 11}, "capacity must be a multiple of lanes (2), got 11. The nearest are 10 and 12."),
         ({"lanes": 0}, "lanes must be a whole number from 1 to 2147483648, got 0"),
         ({"seed": -1}, f"seed must be a whole number from 0 to {2**128}, got -1"),

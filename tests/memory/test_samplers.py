@@ -244,13 +244,18 @@ def test_too_few_to_draw_without_replacement(sampler: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rc.Prioritized(alpha=-0.1), "alpha must be from 0 to 1, got -0.1"),
+        (lambda: rc.Prioritized(alpha=-0.1), "alpha must be a number from 0 to 1, got -0.1"),
         (lambda: rc.Prioritized(beta=-1.0), "beta must be finite and at least 0, got -1.0"),
         (
-            lambda: rc.Prioritized(eps=float("nan")),
-            "eps must be above 0 and at most 1e100, got nan. It keeps every row within reach.",
+            lambda: rc.Prioritized(eps=0),
+            "eps must be above 0, got 0. It keeps every row within reach.",
         ),
-        (lambda: rc.Linear(0.0, 1.0, steps=0), "steps must be at least 1, got 0"),
+        (lambda: rc.Prioritized(eps=float("nan")), "eps must be a number from 0 to 1e+100, got nan"),
+        (lambda: rc.Prioritized(alpha=None), "alpha must be a number from 0 to 1, got None"),
+        (lambda: rc.Prioritized(beta=10**400), f"beta must be finite and at least 0, got 1{'0' * 56}..."),
+        (lambda: rc.Prioritized(beta=10**5000), "beta must be finite and at least 0, got a number of very many digits"),
+        (lambda: rc.Linear(0.0, 1.0, steps=0), f"steps must be a whole number from 1 to {2**63 - 1}, got 0"),
+        (lambda: rc.Linear(None, 1.0, steps=2), "start must be finite, got None"),
         (lambda: filled([[2]]).sample(2, beta=float("inf")), "beta must be finite and at least 0, got inf"),
         (lambda: filled([[2]]).sample(0), "size must be a whole number from 1 to 2147483647, got 0"),
         (lambda: filled([[2]]).sample(2.5), "size must be a whole number from 1 to 2147483647, got 2.5"),

@@ -60,11 +60,31 @@ def test_the_first_frame_is_repeated() -> None:
 def test_a_sequence_with_burn_in_and_the_state_at_its_start() -> None:
     memory = story("truncated", window=rc.Sequence(2, burn_in=1, start_fields="hidden"))
     batch = memory.read([0, 0, 0], [0, 1, 2])
-    assert batch.obs.tolist() == [[10, 20, 30, 0], [10, 20, 30, 40], [20, 30, 40, 0]]
-    assert batch.mask.tolist() == [[True, True, False], [False, True, True], [False, True, False]]
-    assert batch.lengths.tolist() == [2, 3, 2]
-    assert batch.reward.tolist() == [[1, 2, 0], [1, 2, 4], [2, 4, 0]]
+    # What is trained on is [:, 1:]; the first one has no step before it, the last one only one after it.
+    assert batch.obs.tolist() == [[0, 10, 20, 30], [10, 20, 30, 40], [20, 30, 40, 0]]
+    assert batch.mask.tolist() == [[False, True, True], [False, True, True], [False, True, False]]
+    assert batch.starts.tolist() == [[False, True, False], [True, False, False], [False, False, False]]
+    assert batch.lengths.tolist() == [2, 2, 1]
+    assert batch.reward.tolist() == [[0, 1, 2], [1, 2, 4], [2, 4, 0]]
     assert batch.hidden.tolist() == [[0, 0], [0, 0], [1, -1]]
+
+
+@pytest.mark.parametrize("end", ["terminated", "truncated"])
+def test_discount_is_what_the_next_value_is_multiplied_by(end: str) -> None:
+    """The same rule with every window: gamma, and nothing after a terminal state."""
+    last = 0.0 if end == "terminated" else 0.5
+    one = story(end, window=rc.Transition(gamma=0.5)).read([0, 0, 0], [0, 1, 2])
+    assert one.discount.tolist() == [0.5, 0.5, last]
+    run = story(end, window=rc.Sequence(2, burn_in=1, gamma=0.5)).read([0, 0, 0], [0, 1, 2])
+    assert run.discount.tolist() == [[0, 0.5, 0.5], [0.5, 0.5, last], [0.5, last, 0]]
+    over = story(end, window=rc.Sequence(3, across=True, gamma=0.5)).read([0], [1])
+    assert over.discount.tolist() == [[0.5, last, 0.5]]
+    whole = story(end, window=rc.Episodes(gamma=0.5)).sample(1)
+    assert whole.discount[0, whole.lengths[0] - 1] == last
+    packed = story(end, window=rc.Episodes(packed=True, gamma=0.5)).read([0], [0])
+    assert packed.discount.tolist() == [0.5, 0.5, last]
+    assert all(kind().gamma == 0.99 for kind in (rc.Transition, rc.Episodes))
+    assert rc.Sequence(2).gamma == rc.NStep(2).gamma == 0.99
 
 
 def test_a_sequence_across_an_end() -> None:
@@ -119,7 +139,10 @@ def test_loose_transitions_need_no_next_row() -> None:
     ("make", "message"),
     [
         (lambda: rc.NStep(0), "n must be a whole number from 1 to 2147483648, got 0"),
-        (lambda: rc.NStep(3, gamma=1.5), "gamma must be from 0 to 1, got 1.5"),
+        (lambda: rc.NStep(3, gamma=1.5), "gamma must be a number from 0 to 1, got 1.5"),
+        (lambda: rc.Transition(gamma=None), "gamma must be a number from 0 to 1, got None"),
+        (lambda: rc.Episodes(gamma="0.9"), "gamma must be a number from 0 to 1, got '0.9'"),
+        (lambda: rc.Sequence(2, gamma=float("nan")), "gamma must be a number from 0 to 1, got nan"),
         (lambda: rc.Sequence(0), "length must be a whole number from 1 to 2147483648, got 0"),
         (lambda: rc.Sequence(4, burn_in=-1), "burn_in must be a whole number from 0 to 2147483648, got -1"),
         (lambda: rc.Sequence(4, overlap=4), "overlap must be a whole number from 0 to 3, got 4"),

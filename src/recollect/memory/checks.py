@@ -10,7 +10,20 @@ import numpy as np
 from recollect.errors import OptionError, PriorityError
 from recollect.schema import Schema
 
-__all__ = ["finite", "frame_counts", "host", "key", "lane_count", "row_count", "rows", "some_lanes", "whole"]
+__all__ = [
+    "brief",
+    "finite",
+    "frame_counts",
+    "host",
+    "is_number",
+    "key",
+    "lane_count",
+    "real",
+    "row_count",
+    "rows",
+    "some_lanes",
+    "whole",
+]
 
 _MOST_BYTES = 1 << 46
 
@@ -46,10 +59,31 @@ def key(seed: int | None) -> tuple[int, int]:
 
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
-    """A whole number within bounds."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise OptionError(name, f"be a whole number from {low} to {high}", repr(value))
+    """A whole number within bounds; 1e6 is one."""
+    if not is_number(value) or not low <= value <= high or int(value) != value:
+        raise OptionError(name, f"be a whole number from {low} to {high}", brief(value))
     return int(value)
+
+
+def real(name: str, value: Any, low: float, high: float) -> float:
+    """A number within bounds."""
+    if not is_number(value) or not low <= value <= high:
+        raise OptionError(name, f"be a number from {low:g} to {high:g}", brief(value))
+    return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether something is one real number."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def brief(value: Any) -> str:
+    """A value for a message, however long it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no number of thousands of digits
+        text = "a number of very many digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def lane_count(lanes: int | None) -> int:

@@ -25,6 +25,8 @@ from recollect.schema import Schema
 
 __all__ = ["Memory"]
 
+_RANDOM_STATE = ("key0", "key1", "position", "batches")
+
 
 @final
 class Memory:
@@ -89,9 +91,8 @@ class Memory:
         outputs = self.window.outputs(schema, self.stack)
         self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self._bare))
         self._store = self._ground.store
-        key = checks.key(seed)
-        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *key)
-        self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack, key)
+        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *checks.key(seed))
+        self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack)
         self._nested = any("/" in key for key, *_ in outputs)
 
     # ---- writing ---------------------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ class Memory:
     @property
     def dropped(self) -> int:
         """Priorities that came for rows which could no longer be drawn."""
-        return self._reader.counts()[2]
+        return self._reader.counts()[4]
 
     def epoch(self, size: int) -> Iterator[Batch]:
         """Iterate once over the rows there are now in random order, ``size`` at a time; the last batch may be smaller.
@@ -267,15 +268,14 @@ class Memory:
         """State of the memory's generator, and how many batches it drew; setting it back repeats the same draws from
         the same rows and priorities. An epoch of ``Shuffled`` starts anew.
         """
-        position, batches, _ = self._reader.counts()
-        return {"key0": self._subject.key[0], "key1": self._subject.key[1], "position": position, "batches": batches}
+        return dict(zip(_RANDOM_STATE, self._reader.counts(), strict=False))
 
     @random_state.setter
     def random_state(self, state: Mapping[str, int]) -> None:
-        parts = [checks.whole(name, state[name], 0, 2**64 - 1) for name in ("key0", "key1", "position", "batches")]
-        key0, key1, position, batches = parts
-        self._reader.seek(key0, key1, position, min(batches, 2**63 - 1), self.dropped)
-        self._subject.key = (key0, key1)
+        if not isinstance(state, Mapping) or not set(_RANDOM_STATE) <= set(state):
+            raise OptionError("random_state", f"have {', '.join(_RANDOM_STATE)}", checks.brief(state))
+        key0, key1, position, batches = (checks.whole(name, state[name], 0, 2**64 - 1) for name in _RANDOM_STATE)
+        self._reader.seek(key0, key1, position, min(batches, 2**63 - 1), None)
         if isinstance(self.sampler, Shuffled):
             self._reader.forget()
 
@@ -451,5 +451,5 @@ class Memory:
             return check_beta(beta)
         if isinstance(self.sampler, Prioritized):
             chosen = self.sampler.beta
-            return check_beta(chosen(self._reader.counts()[1])) if callable(chosen) else chosen
+            return check_beta(chosen(self._reader.counts()[3])) if callable(chosen) else chosen
         return 0.0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final
 
-import numpy as np
-
 from recollect.errors import OptionError
+from recollect.memory.checks import brief, is_number, real, whole
 
 __all__ = ["Linear", "Prioritized", "Recent", "Sampler", "SamplerSpec", "Shuffled", "Uniform"]
 
@@ -55,8 +54,11 @@ class Linear:
     steps: int
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise OptionError("steps", "be at least 1", self.steps)
+        for name in ("start", "end"):
+            value = getattr(self, name)
+            if not is_number(value) or not abs(value) <= sys.float_info.max:
+                raise OptionError(name, "be finite", brief(value))
+        whole("steps", self.steps, 1, 2**63 - 1)
 
     def __call__(self, step: int) -> float:
         """The number after so many batches."""
@@ -84,10 +86,9 @@ class Prioritized:
     stratified: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise OptionError("alpha", "be from 0 to 1", self.alpha)
-        if not 0 < self.eps <= 1e100:
-            raise OptionError("eps", "be above 0 and at most 1e100", self.eps, "It keeps every row within reach.")
+        real("alpha", self.alpha, 0, 1)
+        if real("eps", self.eps, 0, 1e100) == 0:
+            raise OptionError("eps", "be above 0", self.eps, "It keeps every row within reach.")
         if not callable(self.beta):
             check_beta(self.beta)
 
@@ -125,6 +126,6 @@ class Recent:
 
 def check_beta(beta: float) -> float:
     """The exponent, if it is one."""
-    if not isinstance(beta, (int, float, np.number)) or not (beta >= 0 and math.isfinite(beta)):
-        raise OptionError("beta", "be finite and at least 0", repr(beta))
+    if not is_number(beta) or not 0 <= beta <= sys.float_info.max:
+        raise OptionError("beta", "be finite and at least 0", brief(beta))
     return float(beta)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias, final
 import numpy as np
 
 from recollect.errors import OptionError
+from recollect.memory.checks import real, whole
 from recollect.schema import Column, Schema
 
 __all__ = ["Episodes", "NStep", "OutputSpec", "Sequence", "Transition", "Window", "WindowSpec"]
@@ -54,11 +55,19 @@ class Window(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One step: fields ``[B, ...]``, ``next_...`` of observed fields, ``discount`` 0 if it terminated, else 1."""
+    """One step: fields ``[B, ...]``, ``next_...`` of observed fields, ``discount`` 0 if it terminated, else gamma.
+
+    A target is ``reward + discount * value(next_obs)``, with this window as with every other.
+    """
+
+    gamma: float = 0.99
+
+    def __post_init__(self) -> None:
+        _set_gamma(self)
 
     def spec(self) -> WindowSpec:
         """The window as the core takes it."""
-        return (0, 1, 0, 0, 1.0, False, False, False)
+        return (0, 1, 0, 0, self.gamma, False, False, False)
 
     def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
         """The arrays of a batch as the core takes them."""
@@ -78,13 +87,12 @@ class NStep:
     gamma: float = 0.99
 
     def __post_init__(self) -> None:
-        _check_count("n", self.n)
-        if not 0 <= self.gamma <= 1:
-            raise OptionError("gamma", "be from 0 to 1", self.gamma)
+        _set_count(self, "n")
+        _set_gamma(self)
 
     def spec(self) -> WindowSpec:
         """The window as the core takes it."""
-        return (0, self.n, 0, 0, float(self.gamma), False, False, False)
+        return (0, self.n, 0, 0, self.gamma, False, False, False)
 
     def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
         """The arrays of a batch as the core takes them."""
@@ -97,16 +105,17 @@ class Sequence:
     """``length`` consecutive steps, after up to ``burn_in`` earlier ones of the same episode that only warm up a state.
 
     Fields come as ``[B, T, ...]`` with T = burn_in + length; observed fields have one more, ``[B, T + 1, ...]``: what
-    was seen after the last step. ``mask [B, T]`` is True for real steps that are not burn-in, ``lengths [B]`` counts
-    real steps, and what follows them is zero. A drawn row is the first that is not burn-in, so every step of an
-    episode is trained on equally often.
+    was seen after the last step. What is trained on is ``[:, burn_in:]``: where an episode began too late for all of the
+    burn-in, zeros stand in for it on the left, and where it ended too early, zeros follow on the right. ``mask [B, T]``
+    is True for the steps to train on, ``lengths [B]`` counts them, and ``starts [B, T]`` is True where an episode
+    begins, so that a recurrent state has to begin anew. ``discount [B, T]`` is 0 where a step terminated, else gamma. A
+    drawn row is the first that is not burn-in, so every step of an episode is trained on equally often.
 
     Args:
         overlap: Steps that neighbouring sequences share; sequences then start only every ``length - overlap`` steps
             of an episode. None: any row may start one.
-        across: Run on over episode ends. Observed fields then come as ``[B, T, ...]`` with ``next_...`` beside them,
-            and ``starts [B, T]`` says where a recurrent state has to be reset.
-        start_fields: Fields wanted at the first row only, ``[B, ...]``, such as a stored recurrent state.
+        across: Run on over episode ends. Observed fields then come as ``[B, T, ...]`` with ``next_...`` beside them.
+        start_fields: Fields wanted at the first real row only, ``[B, ...]``, such as a stored recurrent state.
     """
 
     length: int
@@ -114,19 +123,21 @@ class Sequence:
     overlap: int | None = None
     across: bool = False
     start_fields: tuple[str, ...] = ()
+    gamma: float = 0.99
 
     def __post_init__(self) -> None:
-        _check_count("length", self.length)
-        _check_count("burn_in", self.burn_in, least=0)
+        _set_count(self, "length")
+        _set_count(self, "burn_in", least=0)
         if self.overlap is not None:
-            _check_count("overlap", self.overlap, least=0, most=self.length - 1)
+            _set_count(self, "overlap", least=0, most=self.length - 1)
         if isinstance(self.start_fields, str):
             object.__setattr__(self, "start_fields", (self.start_fields,))
+        _set_gamma(self)
 
     def spec(self) -> WindowSpec:
         """The window as the core takes it."""
         stride = 0 if self.overlap is None else self.length - self.overlap
-        return (1, self.length, self.burn_in, stride, 1.0, bool(self.across), False, False)
+        return (1, self.length, self.burn_in, stride, self.gamma, bool(self.across), False, False)
 
     def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
         """The arrays of a batch as the core takes them."""
@@ -134,7 +145,7 @@ class Sequence:
             if not any(_belongs(column.key, name) for column in schema):
                 known = ", ".join(column.key for column in schema)
                 raise OptionError("start_fields", f"name fields of the schema ({known})", repr(name))
-        return _span_outputs(schema, stack, across=self.across, start_fields=self.start_fields)
+        return _span_outputs(schema, stack, across=self.across, starts=True, start_fields=self.start_fields)
 
 
 @final
@@ -143,7 +154,7 @@ class Episodes:
     """Whole ended episodes that are still there from their first step, padded with zeros to ``[B, T, ...]``.
 
     Observed fields have one more, ``[B, T + 1, ...]``. ``mask [B, T]`` is True for real steps, ``lengths [B]`` counts
-    them.
+    them, ``discount [B, T]`` is 0 where a step terminated, else gamma.
 
     Args:
         length: T. Longer episodes are cut off after it. None: the longest of the batch.
@@ -152,23 +163,28 @@ class Episodes:
 
     length: int | None = None
     packed: bool = False
+    gamma: float = 0.99
 
     def __post_init__(self) -> None:
         if self.length is not None:
-            _check_count("length", self.length)
+            _set_count(self, "length")
+        _set_gamma(self)
 
     def spec(self) -> WindowSpec:
         """The window as the core takes it."""
-        return (2, self.length or 0, 0, 0, 1.0, False, bool(self.packed), self.length is not None)
+        return (2, self.length or 0, 0, 0, self.gamma, False, bool(self.packed), self.length is not None)
 
     def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
         """The arrays of a batch as the core takes them."""
-        return _span_outputs(schema, stack, across=False, start_fields=())
+        return _span_outputs(schema, stack, across=False, starts=False, start_fields=())
 
 
-def _check_count(name: str, value: int, least: int = 1, most: int = 1 << 31) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        raise OptionError(name, f"be a whole number from {least} to {most}", repr(value))
+def _set_count(window: Any, name: str, least: int = 1, most: int = 1 << 31) -> None:
+    object.__setattr__(window, name, whole(name, getattr(window, name), least, most))
+
+
+def _set_gamma(window: Any) -> None:
+    object.__setattr__(window, "gamma", real("gamma", window.gamma, 0, 1))
 
 
 def _belongs(key: str, name: str) -> bool:
@@ -218,7 +234,7 @@ def _step_outputs(schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
 
 
 def _span_outputs(
-    schema: Schema, stack: Mapping[str, int], *, across: bool, start_fields: tuple[str, ...]
+    schema: Schema, stack: Mapping[str, int], *, across: bool, starts: bool, start_fields: tuple[str, ...]
 ) -> list[OutputSpec]:
     outputs: list[OutputSpec] = []
     for index, column in enumerate(schema):
@@ -233,10 +249,11 @@ def _span_outputs(
     outputs += [
         _computed("terminated", What.TERMINATED, np.bool_),
         _computed("truncated", What.TRUNCATED, np.bool_),
+        _computed("discount", What.DISCOUNT, np.float32),
         _computed("mask", What.MASK, np.bool_),
         _computed("lengths", What.LENGTHS, np.int64),
     ]
-    if across:
+    if starts:
         outputs.append(_computed("starts", What.STARTS, np.bool_))
     return outputs + _rows()
 

@@ -94,7 +94,6 @@ class Opened:
         self._adopt(subject.store)
         if self._same:
             self._restore(subject.reader, subject.sampler)
-        subject.key = manifest.key
         subject.reader.seek(*manifest.key, manifest.position, manifest.batches, manifest.dropped)
         subject.heads[manifest.id] = np.array([lane.head for lane in manifest.lanes], np.int64)
         if manifest.journal is not None:

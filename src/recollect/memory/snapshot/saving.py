@@ -57,7 +57,6 @@ class Subject:
     sampler: Sampler
     window: Window
     stack: dict[str, int]
-    key: tuple[int, int]
     heads: dict[str, Array] = field(default_factory=dict)
     """The lanes' heads at the snapshots that were made of this memory, or that it came from, by their ids."""
     followed: bool = True
@@ -70,9 +69,7 @@ class Subject:
         tell_of_forks(self)
 
     def forked(self) -> None:
-        """Leave the parent's journal, and rows that it holds, to the parent."""
-        if isinstance(self.store, _core.Store):
-            self.store.forked()
+        """Leave the parent's journal to the parent; the core does the same with rows that are held."""
         self.journal = None
         self.saving = threading.Lock()
 
@@ -181,7 +178,7 @@ class _Save:
         journal, log = self._begin_journal()
         before = subject.journal
         try:
-            lanes, position, batches, dropped, largest, state_bytes = subject.reader.freeze(
+            lanes, *key, position, batches, dropped, largest, state_bytes = subject.reader.freeze(
                 held, state, log, self._journal == "synced"
             )
         except BaseException:
@@ -201,7 +198,7 @@ class _Save:
             stack=subject.stack,
             sampler=to_plain(subject.sampler),
             window=to_plain(subject.window),
-            key=subject.key,
+            key=(key[0], key[1]),
             position=position,
             batches=batches,
             dropped=dropped,
