@@ -107,8 +107,9 @@ class Timeline {
       index.closed.push({index.open, newest + 1});
     } else if (index.open == newest) {
       ground_.raise_floor(lane, index.tail);  // the row that this one overwrote does not come back
-      ground_.states[lane].claim.store(newest, std::memory_order_release);
+      // In this order: whoever dies in between leaves a claim above the head, as a half-written row does.
       ground_.states[lane].head.store(newest, std::memory_order_release);
+      ground_.states[lane].claim.store(newest, std::memory_order_release);
       index.head = newest;
     } else {
       ground_.flags[slot(lane, newest - 1)] |= kTruncated;
@@ -205,8 +206,8 @@ class Timeline {
     return lanes;
   }
   void sync_slab() const { sync_pages(ground_.slab.data(), ground_.slab.bytes()); }
-  // A cut since then may have changed the newest of these rows, or taken it back; but files are cut again when they are
-  // opened, and then that row is a closing row or gone.
+  // A cut since then may have changed the newest of these rows, or taken it back; but after a power cut files are cut again
+  // when they are opened, and then that row is a closing row or gone.
   void record(const std::vector<Records::Lane>& flushed) {
     if (!records_) return;
     for (std::size_t lane = 0; lane < flushed.size(); ++lane) {

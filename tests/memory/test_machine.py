@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.kind == "mapped")
     @rule(crash=st.booleans())
     def open_again(self, crash: bool) -> None:
-        """A file that is opened again, or its bytes after a crash, holds the rows; open episodes are cut."""
+        """A file that is opened again, or its bytes after a crash, holds the rows; open episodes go on."""
         path = Path(self.storage.path)
         if crash:
             path = path.with_name(f"rows-{self.count}-{len(list(self.folder.iterdir()))}")
@@ -270,8 +270,6 @@ class Machine(RuleBasedStateMachine):
             self.storage, sampler=self.sampler, window=self.window, stack=self.stack, seed=self.count
         )
         self.logged = False
-        for lane in range(self.width):
-            self.oracle.cut(lane)
         self.oracle.forget_starts()
         self.priorities.clear()
         self.largest = 1.0

@@ -36,17 +36,62 @@ def test_rows_are_there_again(tmp_path: Path) -> None:
         assert checkable.check_lanes(memory, cuts=0) == before
         memory.sample(16)
         fill(memory, 700, 100)
-    with new_memory(500, storage=rc.Mapped(path)) as memory:
+    with rc.Memory.open(rc.Mapped(path)) as memory:
         assert checkable.newest(memory) == [798, 798]
 
 
-def test_open_episodes_are_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("crash", [False, True])
+def test_open_episodes_go_on(tmp_path: Path, crash: bool) -> None:
+    """The newest step too, whose outcome is not known yet: it is the first of what is appended next."""
+    path, other = tmp_path / "rows", tmp_path / "other"
+    memory = new_memory(100, storage=rc.Mapped(path))
+    fill(memory, 0, 10)
+    if crash:
+        other.write_bytes(path.read_bytes())
+    memory.close()
+    with rc.Memory.open(rc.Mapped(other if crash else path)) as memory:
+        assert memory.episodes.length.tolist() == [10, 10]
+        assert not memory.episodes.truncated.any()
+        fill(memory, 10, 20)
+        assert memory.episodes.length.tolist() == [30, 30]
+        assert checkable.check_lanes(memory, cuts=0) == [list(range(29)), list(range(29))]
+        memory.cut()
+        fill(memory, 60, 3)
+        assert memory.episodes.length.tolist() == [29, 3, 29, 3]
+
+
+def test_open_episodes_are_cut_after_a_power_cut(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    memory = new_memory(100, storage=rc.Mapped(path))
+    fill(memory, 0, 10)
+    memory.flush()
+    data = bytearray(path.read_bytes())
+    memory.close()
+    other_boot(data)
+    path.write_bytes(data)
+    with rc.Memory.open(rc.Mapped(path)) as memory:
+        assert memory.episodes.truncated.tolist() == [True, True]
+        assert memory.episodes.length.tolist() == [9, 9]
+
+
+def test_a_new_memory_does_not_go_on_with_old_rows(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     with new_memory(100, storage=rc.Mapped(path)) as memory:
         fill(memory, 0, 10)
-    with new_memory(100, storage=rc.Mapped(path)) as memory:
-        assert memory.episodes.truncated.tolist() == [True, True]
-        assert memory.episodes.length.tolist() == [9, 9]
+        memory.save(tmp_path / "saved")
+    before = path.read_bytes()
+    for make in (
+        lambda: new_memory(100, storage=rc.Mapped(path)),
+        lambda: new_memory(200, storage=rc.Mapped(path)),
+        lambda: rc.Memory.load(tmp_path / "saved", storage=rc.Mapped(path)),
+    ):
+        with pytest.raises(rc.errors.StorageError) as caught:
+            make()
+        assert str(caught.value) == (
+            f"{path} must be a new file, got one that holds rows already. "
+            "Memory.open goes on with them; or choose another path."
+        )
+    assert path.read_bytes() == before
 
 
 def test_a_memory_that_is_not_closed_is_finished_all_the_same(tmp_path: Path) -> None:
@@ -200,12 +245,6 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         f"{path} must be open once, got a file that is open already. Close it there, or use Shared for many processes."
     )
     memory.close()
-    with pytest.raises(rc.errors.StorageError) as layout:
-        new_memory(200, storage=rc.Mapped(path))
-    assert str(layout.value) == (
-        f"{path} must hold rows of the same layout, got rows of a lane 100 instead of 200. "
-        "Use Memory.open for the rows that are there, or another path."
-    )
     with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
         memory.sample(3)
     with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):

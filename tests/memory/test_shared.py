@@ -300,13 +300,25 @@ def test_rows_that_change_while_they_are_saved(name: str, tmp_path: Path) -> Non
                 assert ((batch.next_obs == batch.obs + 1) | batch.terminated[:, None]).all()
 
 
-def test_another_layout_is_refused_while_the_segment_is_used(name: str) -> None:
-    with small(name), pytest.raises(rc.errors.StorageError) as caught:
-        rc.Memory(rc.Schema(obs=rc.Field((4,))), 40, 2, storage=rc.Shared(name))
-    assert str(caught.value) == (
-        f"shared memory {name!r} must have the same layout, got schema Schema(obs: float32[3], action: uint8, "
-        "reward: float32) instead of Schema(obs: float32[4], reward: float32). Choose another name, or end its users."
-    )
+def test_a_new_memory_does_not_go_on_with_old_rows(name: str) -> None:
+    """Whether or not the segment is used, and whatever its layout: it stays as it is."""
+    makers = (lambda: small(name), lambda: rc.Memory(rc.Schema(obs=rc.Field((4,))), 40, 2, storage=rc.Shared(name)))
+    with small(name) as memory:
+        memory.append(lanes=0, **STEP)
+        for make in makers:
+            with pytest.raises(rc.errors.StorageError) as caught:
+                make()
+            assert str(caught.value) == (
+                f"shared memory {name!r} must be new, got one that is there already. Memory.open and Writer use it; "
+                "python -m recollect.sweep removes it if nobody does."
+            )
+        assert len(memory) == 1
+    subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
+    for make in makers:
+        with pytest.raises(rc.errors.StorageError, match="must be new, got one that is there already"):
+            make()
+    with rc.Memory.open(rc.Shared(name)) as memory:
+        assert len(memory) == 4
 
 
 CRASH = """
@@ -324,7 +336,7 @@ os.kill(os.getpid(), 9)
 def test_a_killed_owner_leaves_its_rows(name: str) -> None:
     subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
     assert there(name)
-    with small(name) as memory:
+    with rc.Memory.open(rc.Shared(name)) as memory:
         assert len(memory) == 4
         memory.append(lanes=0, **STEP)
         assert memory.episodes.length.tolist() == [3, 1]
@@ -339,10 +351,7 @@ def test_a_killed_owners_rows_can_be_opened(name: str) -> None:
     assert not there(name)
 
 
-def test_a_segment_that_nobody_uses_can_be_replaced_or_swept(name: str) -> None:
-    subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
-    with rc.Memory(rc.Schema(obs=rc.Field((4,))), 40, 2, storage=rc.Shared(name)) as memory:
-        assert len(memory) == 0
+def test_a_segment_that_nobody_uses_can_be_swept(name: str) -> None:
     subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
     used = f"{name}-used"
     with small(used):

@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,10 +14,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-import numpy as np
-
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory import Memory
+from recollect.memory.copying import packed, unpacked
 from recollect.memory.snapshot.manifest import digest
 
 __all__ = ["Lasting", "exclusive"]
@@ -121,23 +119,11 @@ class Lasting(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything as a dict of byte arrays by file name; ``torch.save`` and pickle take it."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.save(folder)
-            return {
-                path.relative_to(folder).as_posix(): np.frombuffer(path.read_bytes(), np.uint8).copy()
-                for path in sorted(Path(folder).rglob("*"))
-                if path.is_file()
-            }
+        return packed(self.save)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become what ``state_dict`` gave, of a buffer that was made with the same arguments."""
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in state.items():
-                path = Path(folder, name).resolve()
-                if not path.is_relative_to(Path(folder).resolve()):
-                    raise OptionError("state", "name files below one folder", repr(name))
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(np.asarray(content, np.uint8).tobytes())
+        with unpacked(state) as folder:
             self.load(folder)
 
     def __reduce__(self) -> tuple[Any, ...]:

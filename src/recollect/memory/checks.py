@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,10 @@ __all__ = [
     "is_number",
     "key",
     "lane_count",
+    "path",
     "real",
     "row_count",
+    "row_names",
     "rows",
     "some_lanes",
     "whole",
@@ -28,26 +32,48 @@ __all__ = [
 _MOST_BYTES = 1 << 46
 
 
+def row_names(batch: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Lanes and serials of a batch's rows, ``[B]`` each."""
+    missing = [name for name in ("lanes", "serials") if not isinstance(batch, Mapping) or name not in batch]
+    if missing:
+        remedy = "Pass the batch that sample returned."
+        raise PriorityError("batch", f"have {' and '.join(missing)}", type(batch).__name__, remedy)
+    lanes, serials = host("lanes", batch["lanes"]), host("serials", batch["serials"])
+    for name, array in (("lanes", lanes), ("serials", serials)):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise PriorityError(f"batch.{name}", "be whole numbers [B]", f"{array.dtype}{list(array.shape)}")
+    if lanes.size != serials.size:
+        raise PriorityError("batch", "have as many lanes as serials", f"{lanes.size} and {serials.size}")
+    return lanes, serials
+
+
 def finite(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> np.ndarray[Any, Any]:
     """Errors as float64, if they are numbers, finite and as many as the rows."""
     if errors.shape != serials.shape or serials.ndim != 1 or errors.dtype.kind not in "fiub":
         rule = f"be numbers of shape {list(serials.shape)}"
         raise PriorityError("errors", rule, f"{errors.dtype}{list(errors.shape)}")
-    bad = ~np.isfinite(errors)
+    with np.errstate(over="ignore"):
+        values = errors.astype(np.float64)
+    bad = ~np.isfinite(values)  # also those that a wider type could hold
     if bad.any():
         row = int(bad.argmax())
         where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
         raise PriorityError("errors", "be finite", f"{errors[row]} at {where}", "No priority was changed.")
-    return errors.astype(np.float64)
+    return values
 
 
-def host(values: Any) -> np.ndarray[Any, Any]:
+def host(name: str, values: Any) -> np.ndarray[Any, Any]:
     """Values as an array; tensors of any device and float type too."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if values.is_floating_point():
             values = values.double()  # NumPy has no bfloat16
-    return np.asarray(values)
+    if np.ma.is_masked(values):
+        raise OptionError(name, "have no masked values", "some", "Fill them: values.filled(0).")
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise OptionError(name, "be an array", brief(values)) from None
 
 
 def key(seed: int | None) -> tuple[int, int]:
@@ -102,8 +128,17 @@ def row_count(capacity: Any, lanes: int, row_nbytes: int) -> int:
     return int(capacity)
 
 
+def path(name: str, value: Any) -> Path:
+    """A path that leads somewhere: an empty one would be the current folder."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise OptionError(name, "be a path", brief(value))
+    return Path(value)
+
+
 def frame_counts(schema: Schema, stack: Mapping[str, int]) -> dict[str, int]:
     """Frames to stack by name of an observed field."""
+    if not isinstance(stack, Mapping):
+        raise OptionError("stack", "be frames by name of a field", brief(stack), "Such as {'obs': 4}.")
     observed = [column.key for column in schema if column.role == "observed"]
     for name, frames in stack.items():
         if not any(key == name or key.startswith(f"{name}/") for key in observed):
@@ -133,7 +168,7 @@ def some_lanes(lanes: Any, count: int) -> Any:
 
 def rows(lanes: Any, serials: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Lanes and serials of rows, as many of the one as of the other."""
-    which, where = np.atleast_1d(host(serials)), np.atleast_1d(host(lanes))
+    which, where = np.atleast_1d(host("serials", serials)), np.atleast_1d(host("lanes", lanes))
     for name, array in (("lanes", where), ("serials", which)):
         if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
             raise OptionError(name, "be whole numbers [n]", f"{array.dtype}{list(array.shape)}")

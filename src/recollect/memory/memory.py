@@ -13,12 +13,14 @@ from recollect import _core
 from recollect.errors import OptionError
 from recollect.memory import checks, refusals
 from recollect.memory.batch import Batch, Nest, nested
+from recollect.memory.copying import packed, unpacked
 from recollect.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
+from recollect.memory.parts import check_parts
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
 from recollect.memory.snapshot import Subject, SystemDisk, codec_of, opened, save
 from recollect.memory.storage import Layout, Ram
-from recollect.memory.storage.ground import Closed, Ground, Storage
+from recollect.memory.storage.ground import Closed, Existing, Ground, Storage
 from recollect.memory.windows import Transition, Window, rows_read
 from recollect.memory.writing import write
 from recollect.schema import Schema
@@ -37,7 +39,8 @@ class Memory:
         lanes: Environments that write side by side; values of a step then have a first axis ``[lanes, ...]``. None:
             one environment, and values without that axis.
         stack: Frames to stack when an observed field is read, by name; the episode's first frame is repeated.
-        storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. Rows that are there already stay.
+        storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. There must be none yet; ``Memory.open``
+            goes on with those that are there.
         threads: Threads that may share the copying of a batch of 8 MiB or more, 1 or 2.
 
     >>> import recollect as rc
@@ -61,19 +64,11 @@ class Memory:
         seed: int | None = None,
         threads: int = 1,
     ) -> None:
-        parts = (
-            ("schema", schema, Schema),
-            ("sampler", sampler, None),
-            ("window", window, None),
-            ("storage", storage, None),
-        )
-        for name, part, kind in parts:
-            if isinstance(part, type) or (kind is not None and not isinstance(part, kind)):
-                raise OptionError(name, f"be a {name.capitalize()}", repr(part), "Call the class to make one.")
+        check_parts(schema=schema, sampler=sampler, window=window, storage=storage)
         self.schema = schema
         self.sampler: Sampler = sampler if sampler is not None else Uniform()
         self.window: Window = window if window is not None else Transition()
-        self.stack = checks.frame_counts(schema, stack or {})
+        self.stack = checks.frame_counts(schema, {} if stack is None else stack)
         self.lanes = checks.lane_count(lanes)
         self.capacity = checks.row_count(capacity, self.lanes, schema.row_nbytes)
         self._threads = checks.whole("threads", threads, 1, 2)
@@ -89,9 +84,10 @@ class Memory:
                 f"Use at least {least * self.lanes}.",
             )
         outputs = self.window.outputs(schema, self.stack)
+        key = checks.key(seed)
         self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self._bare))
         self._store = self._ground.store
-        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *checks.key(seed))
+        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *key)
         self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack)
         self._nested = any("/" in key for key, *_ in outputs)
 
@@ -183,7 +179,8 @@ class Memory:
         """
         if not isinstance(self.sampler, Prioritized):
             raise OptionError("sampler", "be Prioritized to be reweighed", type(self.sampler).__name__)
-        lanes, serials, errors = checks.host(batch["lanes"]), checks.host(batch["serials"]), checks.host(errors)
+        lanes, serials = checks.row_names(batch)
+        errors = checks.host("errors", errors)
         dropped = self._reader.reweigh(lanes, serials, errors)
         if dropped < 0:
             dropped = self._reader.reweigh(lanes, serials, checks.finite(errors, lanes, serials))
@@ -341,7 +338,7 @@ class Memory:
             journal: Log what is appended from now on, until the next save; ``load`` appends it again. ``"written"``
                 outlives a crash of the program, ``"synced"`` one of the machine, at a price.
         """
-        save(self._subject, Path(folder), SystemDisk(), codec_of(compress), journal)
+        save(self._subject, checks.path("folder", folder), SystemDisk(), codec_of(compress), journal)
 
     @classmethod
     def load(
@@ -364,7 +361,7 @@ class Memory:
             sampler: Another sampler than the saved one; priorities stay if it keeps them in the same way.
             window: Another window. Priorities start anew.
             stack: Other frame counts. Priorities start anew.
-            storage: Where rows live; must not hold any yet.
+            storage: Where rows live; there must be none yet.
             salvage: Take a damaged journal up to the damage.
 
         Raises:
@@ -372,8 +369,6 @@ class Memory:
         """
         with opened(folder, sampler, window, stack) as snapshot:
             memory = cls(**snapshot.options, storage=storage, threads=threads)
-            if memory._store.heads()[1].any():
-                raise OptionError("storage", "hold no rows yet", f"{len(memory)} steps", "Choose another path or name.")
             memory._ground.write_to(None)
             snapshot.fill(memory._subject, salvage=salvage)
             memory._ground.leave_lanes()
@@ -387,7 +382,7 @@ class Memory:
                 folder for Minari.
         """
         episodes = read_episodes(self._store, self._ground.layout, self.episodes)
-        return write_dataset(Path(path), kind, self.schema, episodes)
+        return write_dataset(checks.path("path", path), kind, self.schema, episodes)
 
     @classmethod
     def from_dataset(
@@ -407,7 +402,7 @@ class Memory:
             float64: Whether to keep float64 as it is instead of as float32.
             options: ``sampler``, ``window``, ``stack``, ``storage``, ``seed`` and ``threads``, as of a new memory.
         """
-        schema, episodes, rows = read_dataset(Path(path), kind, tuple(infos), float64=float64)
+        schema, episodes, rows = read_dataset(checks.path("path", path), kind, tuple(infos), float64=float64)
         window, stack = options.get("window") or Transition(), options.get("stack") or {}
         memory = cls(schema, max(rows, rows_read(window.spec(), max(stack.values(), default=1))), **options)
         for episode in episodes:
@@ -418,17 +413,27 @@ class Memory:
     def open(cls, storage: Storage, **options: Any) -> Memory:
         """The memory whose rows are in ``Mapped`` or ``Shared`` storage already.
 
+        Episodes that were going on still are; call ``cut`` if their environments start anew. In shared memory the first
+        to write to a lane cuts it.
+
         Args:
             options: ``sampler``, ``window``, ``stack``, ``seed`` and ``threads``, as of a new memory.
         """
+        check_parts(storage=storage)
         layout = storage.layout()
         lanes = None if layout.bare else layout.lanes
-        return cls(layout.schema, layout.lanes * layout.span, lanes, storage=storage, **options)
+        return cls(layout.schema, layout.lanes * layout.span, lanes, storage=Existing(storage), **options)
 
     def close(self) -> None:
         """Let go of ``Mapped`` or ``Shared`` storage now rather than when the memory is garbage."""
         if self._ground.close():
             self._store = self._reader = self._subject.reader = Closed()  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold all rows, as a snapshot does, and put them into RAM again."""
+        if self._ground.guarded:
+            raise OptionError("storage", "be Ram for a memory to be copied or pickled", "another", "Use save and load.")
+        return _copied, (packed(self.save), self.sampler, self.window, self._threads)
 
     def __enter__(self) -> Memory:
         return self
@@ -453,3 +458,8 @@ class Memory:
             chosen = self.sampler.beta
             return check_beta(chosen(self._reader.counts()[3])) if callable(chosen) else chosen
         return 0.0
+
+
+def _copied(files: dict[str, Any], sampler: Sampler, window: Window, threads: int) -> Memory:
+    with unpacked(files) as folder:
+        return Memory.load(folder, sampler=sampler, window=window, threads=threads)

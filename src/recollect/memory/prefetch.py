@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import os
 import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, TypeAlias, final
+
+from recollect.errors import StorageError
 
 __all__ = ["Prefetch"]
 
@@ -32,12 +35,17 @@ class Prefetch(Iterator[Any]):
         thread = threading.Thread(
             target=_work, args=(draw, self._ready, self._stop), name="recollect-prefetch", daemon=True
         )
+        self._process = os.getpid()
         self._finish = weakref.finalize(self, _finish, thread, self._stop)
         self._finish.atexit = False
         _running[thread] = self._stop
         thread.start()
 
     def __next__(self) -> Any:
+        if os.getpid() != self._process:  # the thread is the parent's, and so may be the queue's lock
+            raise StorageError(
+                "prefetch", "be used in the process that made it", "one from before a fork", "Make another."
+            )
         while not self._stop.is_set():
             try:
                 value, error = self._ready.get(timeout=_POLL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, final, runtime_checkable
 
 from recollect.errors import OptionError
 from recollect.memory.checks import brief, is_number, real, whole
@@ -15,6 +15,7 @@ __all__ = ["Linear", "Prioritized", "Recent", "Sampler", "SamplerSpec", "Shuffle
 SamplerSpec: TypeAlias = tuple[str, float, float, bool]
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """A rule for choosing rows."""
 

@@ -120,6 +120,9 @@ def value_of(
     name: str, value: Any, column: Column, lead: tuple[int | None, ...], problems: list[Problem]
 ) -> Array | None:
     """A value as it is stored in a column; None, and a problem more, if it does not fit or something would be lost."""
+    if np.ma.is_masked(value):
+        problems.append(Problem(name, "have no masked values", "some", "Fill them: value.filled(0)."))
+        return None
     array = _array(value)
     wanted = (*lead, *column.shape)
     shape = f"[{', '.join('T' if n is None else str(n) for n in wanted)}]"
@@ -134,7 +137,7 @@ def value_of(
     if broken is not None:
         problems.append(Problem(name, *broken))
         return None
-    return np.asarray(array, dtype=column.dtype, order="C")
+    return np.require(array, column.dtype, ["C", "A"])
 
 
 def _misfit(array: Array, dtype: np.dtype[Any]) -> tuple[str, str, str] | None:
@@ -211,6 +214,9 @@ def _ended_rows(
 ) -> Array | None:
     """One final value an ended step, in order. Values of steps that did not end are not looked at."""
     count = int(ended.sum())
+    if np.ma.isMaskedArray(value):  # it may be masked where steps did not end
+        shaped = value.shape == (*ended.shape, *column.shape)
+        return value_of(name, value[ended] if shaped else value, column, (count,), problems)
     entries = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
     if not block and ended.ndim == 1 and isinstance(entries, (list, tuple)) and len(entries) == len(ended):
         rows: list[Array] = []

@@ -16,6 +16,7 @@ import numpy as np
 
 from recollect import _core
 from recollect.errors import OptionError
+from recollect.memory.checks import host, real
 
 __all__ = ["discounted_returns", "gae", "n_step_returns", "normalize", "retrace", "td_lambda", "vtrace"]
 
@@ -197,7 +198,7 @@ class _Block:
 
     def like(self, name: str, values: Any) -> Array:
         """Values of the rewards' shape and dtype."""
-        array = np.asarray(values)
+        array = host(name, values)
         if array.shape != self._shape or array.dtype.kind not in "fiub":
             raise OptionError(name, f"be numbers of shape {list(self._shape)}", f"{array.dtype}{list(array.shape)}")
         return self._flat(np.asarray(array, dtype=self.reward.dtype))
@@ -207,7 +208,7 @@ class _Block:
         if next_value is not None:
             return self.like("value", value), self.like("next_value", next_value)
         longer = (self._shape[0] + 1, *self._shape[1:])
-        array = np.asarray(value)
+        array = host("value", value)
         if array.shape != longer:
             raise OptionError(
                 "value", f"have shape {list(longer)} without next_value", list(array.shape), "Pass next_value."
@@ -234,18 +235,18 @@ class _Block:
         return flat.reshape(self._shape)
 
     def _flat(self, array: Array) -> Array:
-        return np.ascontiguousarray(array).reshape(self._shape[0], math.prod(self._shape[1:]))
+        return np.require(array, requirements=["C", "A"]).reshape(self._shape[0], math.prod(self._shape[1:]))
 
 
 def _real(name: str, values: Any) -> Array:
-    array = np.asarray(values)
+    array = host(name, values)
     if array.dtype.kind not in "fiub":
         raise OptionError(name, "be numbers", array.dtype)
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 def _flags(name: str, values: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(values)
+    array = host(name, values)
     if array.dtype != np.bool_:
         raise OptionError(name, "be boolean", array.dtype, "Compare it: value > 0.")
     if array.shape == shape:
@@ -257,5 +258,4 @@ def _flags(name: str, values: Any, shape: tuple[int, ...]) -> Array:
 
 def _check_unit(**numbers: float) -> None:
     for name, number in numbers.items():
-        if not 0 <= number <= 1:
-            raise OptionError(name, "be from 0 to 1", number)
+        real(name, number, 0, 1)

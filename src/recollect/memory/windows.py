@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class What(enum.IntEnum):
     LANES = 15
 
 
+@runtime_checkable
 class Window(Protocol):
     """A way of reading rows."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
@@ -17,6 +18,7 @@ __all__ = ["Column", "Field", "Group", "Role", "Schema", "join_columns", "make_c
 
 Role: TypeAlias = Literal["observed", "reward", "plain"]
 
+_MOST_BYTES = 1 << 40
 _OBSERVED = frozenset({"obs", "state", "avail_actions", "agent_mask"})
 _RESERVED = frozenset(
     {"terminated", "truncated", "discount", "weights", "serials", "lanes", "mask", "lengths", "starts"}
@@ -53,6 +55,8 @@ class Field:
             raise SchemaError("dtype", "be a NumPy dtype", repr(self.dtype)) from None
         if dtype.kind not in "biuf" or dtype.itemsize > 8:
             raise SchemaError("dtype", "be boolean, whole or float of at most 8 bytes", dtype, "Encode it as numbers.")
+        if math.prod(int(n) for n in shape) * dtype.itemsize > _MOST_BYTES:
+            raise SchemaError("shape", f"take at most {_MOST_BYTES} bytes", self.shape, "Store less in a row.")
         if self.role not in (None, "observed", "reward", "plain"):
             raise SchemaError("role", "be 'observed', 'reward', 'plain' or None", repr(self.role))
         object.__setattr__(self, "shape", tuple(int(n) for n in shape))

@@ -11,6 +11,7 @@ from typing import Any, Protocol, final
 
 from recollect import _core
 from recollect.errors import SnapshotError
+from recollect.memory.storage.forks import kept_from_children
 
 try:
     import fcntl
@@ -116,9 +117,11 @@ def locked(folder: Path, *, writing: bool) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    file = os.open(folder, os.O_RDONLY)
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
-        yield
+        with kept_from_children(file):
+            fcntl.flock(file, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
+            yield
+            fcntl.flock(file, fcntl.LOCK_UN)
     finally:
         os.close(file)

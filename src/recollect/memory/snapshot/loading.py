@@ -12,6 +12,7 @@ import numpy as np
 
 from recollect import _core
 from recollect.errors import OptionError, SnapshotError
+from recollect.memory.checks import path as path_of
 from recollect.memory.samplers import Sampler
 from recollect.memory.snapshot.compression import expand
 from recollect.memory.snapshot.disk import locked, open_file
@@ -128,7 +129,7 @@ def opened(
     folder: str | os.PathLike[str], sampler: Sampler | None, window: Window | None, stack: Mapping[str, int] | None
 ) -> Iterator[Opened]:
     """The snapshot in a folder, kept from being replaced while it is read."""
-    path = Path(folder)
+    path = path_of("folder", folder)
     if not path.is_dir():
         raise OptionError("folder", "be a snapshot's folder", str(path))
     with locked(path, writing=False):

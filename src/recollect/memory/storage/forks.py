@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["tell_of_forks"]
+__all__ = ["kept_from_children", "tell_of_forks"]
 
 
 class Forked(Protocol):
@@ -18,6 +20,7 @@ class Forked(Protocol):
 
 
 _told: weakref.WeakSet[Forked] = weakref.WeakSet()
+_locked: set[int] = set()
 
 
 def tell_of_forks(ground: Forked) -> None:
@@ -25,9 +28,22 @@ def tell_of_forks(ground: Forked) -> None:
     _told.add(ground)
 
 
+@contextmanager
+def kept_from_children(file: int) -> Iterator[None]:
+    """Close an open file in children that are forked meanwhile: with it they would keep its lock."""
+    _locked.add(file)
+    try:
+        yield
+    finally:
+        _locked.discard(file)
+
+
 def _after_fork() -> None:
     for ground in list(_told):
         ground.forked()
+    for file in _locked:
+        os.close(file)
+    _locked.clear()
 
 
 if hasattr(os, "register_at_fork"):

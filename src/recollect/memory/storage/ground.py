@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 from recollect import _core
 from recollect.errors import OptionError, StorageError
@@ -14,6 +14,9 @@ from recollect.schema import Schema
 from recollect.schema.describe import from_plain, to_plain
 
 __all__ = ["Ground", "Layout", "Storage"]
+
+_MOST_LANES = 1 << 31
+_MOST_ROWS = 1 << 46
 
 
 @final
@@ -28,9 +31,9 @@ class Layout:
 
     def map_store(self, file: int, path: Path, offset: int, *, others: bool) -> _core.Store:
         """The rows in a file. It is opened once more: a mapping keeps the locks of the file it was made from."""
-        again = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        again = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_NOFOLLOW if others else 0))
         try:
-            if os.fstat(again).st_ino != os.fstat(file).st_ino:
+            if not os.path.samestat(os.fstat(again), os.fstat(file)):
                 raise StorageError(str(path), "stay where it is while it is opened", "another file in its place")
             return self.open_store(again, offset, others=others)
         finally:
@@ -78,12 +81,14 @@ class Layout:
             type(lanes) is not int
             or type(span) is not int
             or type(bare) is not bool
-            or lanes < 1
-            or span < 2
+            or not 1 <= lanes <= _MOST_LANES
+            or not 2 <= span <= _MOST_ROWS
             or (bare and lanes > 1)
         ):
             raise ValueError("no layout")
-        return cls(from_plain(data["schema"]), lanes, span, bare)
+        layout = cls(from_plain(data["schema"]), lanes, span, bare)
+        _ = layout.nbytes  # raises ValueError if no memory could have them
+        return layout
 
     def differences(self, other: Layout) -> str:
         """How another layout differs, in words."""
@@ -130,16 +135,39 @@ class Ground(Protocol):
         ...
 
 
+@runtime_checkable
 class Storage(Protocol):
     """A place for rows."""
 
     def open(self, layout: Layout | None) -> Ground:
-        """Rows of this layout, those that are there already or new ones; None: those that must be there."""
+        """New rows of this layout, where there must be none yet; None: those that are there."""
         ...
 
     def layout(self) -> Layout:
         """The layout of the rows that are there."""
         ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """Storage that goes on with the rows that are there."""
+
+    storage: Storage
+
+    def open(self, layout: Layout | None) -> Ground:
+        """The rows that are there, if they are of this layout."""
+        ground = self.storage.open(None)
+        if layout is not None and ground.layout != layout:
+            ground.close()
+            raise StorageError(
+                "storage", "stay as it is while it is opened", ground.layout.differences(layout), "Open it again."
+            )
+        return ground
+
+    def layout(self) -> Layout:
+        """The layout of the rows that are there."""
+        return self.storage.layout()
 
 
 @final

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import struct
-from pathlib import Path
 from typing import Any
 
 from recollect import _core
 from recollect.errors import StorageError
 from recollect.memory.storage.ground import Layout
 
-__all__ = ["SESSION_AT", "is_finished", "peek", "read_header", "rows_at", "write_header"]
+__all__ = ["NEW", "SESSION_AT", "is_finished", "layout_in", "read_header", "rows_at", "write_header"]
+
+NEW = "Make a new memory with Memory(schema, ...)."
 
 MAGIC = b"recollect rows\r\n"
 VERSION = 1
@@ -74,24 +75,15 @@ def read_header(file: int, name: str) -> Layout | None:
     return layout
 
 
-def peek(path: Path, name: str) -> Layout:
+def layout_in(file: int, name: str) -> Layout:
     """The layout of a file of rows.
 
     Raises:
-        StorageError: If there is none.
+        StorageError: If it is none.
     """
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StorageError(
-            name, "exist", error.strerror or error, "Make a new memory with Memory(schema, ...)."
-        ) from None
-    try:
-        found = read_header(file, name)
-    finally:
-        os.close(file)
+    found = read_header(file, name) if os.fstat(file).st_size else None
     if found is None:
-        raise StorageError(name, "hold rows", "an empty file", "Make a new memory with Memory(schema, ...).")
+        raise StorageError(name, "hold rows", "an empty file", NEW)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, final
 from recollect.errors import OptionError, StorageError
 from recollect.memory.storage.forks import tell_of_forks
 from recollect.memory.storage.ground import Closed, Layout, was_forked
-from recollect.memory.storage.header import SESSION_AT, peek, read_header, rows_at, write_header
+from recollect.memory.storage.header import NEW, SESSION_AT, layout_in, read_header, rows_at, write_header
 
 try:
     import fcntl
@@ -32,22 +32,23 @@ class _MappedGround:
     others = False
     guarded = True
 
-    def __init__(self, path: Path, layout: Layout) -> None:
-        self._file = _open_locked(path)
+    def __init__(self, path: Path, layout: Layout | None) -> None:
+        self._file = _open_locked(path, new=layout is not None)
         try:
-            found = read_header(self._file, str(path)) if os.fstat(self._file).st_size else None
-            if found is not None and layout != found:
-                raise StorageError(
-                    str(path),
-                    "hold rows of the same layout",
-                    layout.differences(found),
-                    "Use Memory.open for the rows that are there, or another path.",
-                )
-            self.layout = layout
-            if found is None:
-                _create(self._file, path, self.layout)
+            if layout is None:
+                self.layout = layout_in(self._file, str(path))
+            else:
+                if os.fstat(self._file).st_size and read_header(self._file, str(path)) is not None:
+                    raise StorageError(
+                        str(path),
+                        "be a new file",
+                        "one that holds rows already",
+                        "Memory.open goes on with them; or choose another path.",
+                    )
+                self.layout = layout
+                _create(self._file, path, layout)
             self.store = self.layout.map_store(self._file, path, rows_at(self.layout), others=False)
-            if found is not None:
+            if layout is None:
                 self._revive(path)
             self._mark(clean=False)
         except BaseException:
@@ -79,6 +80,7 @@ class _MappedGround:
 
     def flush(self) -> None:
         """Put all rows on disk; returns once they are there."""
+        self.check_attached()
         with self._flushing:
             self.store.flush()
 
@@ -96,14 +98,16 @@ class _MappedGround:
         except (ValueError, KeyError, TypeError, RecursionError):
             clean, boot = False, ""
         # After a crash of the process the system still has every byte. After a crash of the system only what was
-        # flushed is certain.
-        if not clean and (not boot or boot != _boot()) and not self.store.recall():
+        # flushed is certain, and not whether the newest of those rows is what it was then.
+        power_cut = not clean and (not boot or boot != _boot())
+        if power_cut and not self.store.recall():
             raise StorageError(str(path), "have a record of what was flushed", "none", "Restore it from a copy.")
         for lane in range(self.layout.lanes):
             if not self.store.plausible(lane):
                 raise StorageError(str(path), "hold whole lanes", f"a damaged lane {lane}", "Restore it from a copy.")
             self.store.recover(lane)
-            self.store.cut(lane)
+            if power_cut:
+                self.store.cut(lane)
 
     def _mark(self, *, clean: bool) -> None:
         _mark(self._file, clean=clean)
@@ -123,15 +127,18 @@ def _finish(store: Any, file: int) -> None:
         os.close(file)
 
 
-def _open_locked(path: Path) -> int:
+def _open_locked(path: Path, *, new: bool) -> int:
     if fcntl is None:
         raise OptionError("storage", "be Ram on this system", "Mapped", "Files of rows need a POSIX system.")
-    for folder in reversed([path.parent, *path.parent.parents]):
-        if not folder.exists():
-            folder.mkdir(exist_ok=True)
-            _sync_folder(folder.parent)
+    if new:
+        for folder in reversed([path.parent, *path.parent.parents]):
+            if not folder.exists():
+                folder.mkdir(exist_ok=True)
+                _sync_folder(folder.parent)
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if new else 0), 0o644)
+    except FileNotFoundError as error:
+        raise StorageError(str(path), "exist", error.strerror or str(error), NEW) from None
     except OSError as error:
         raise StorageError(str(path), "be a file that can be written", error.strerror or str(error)) from None
     try:
@@ -192,18 +199,30 @@ def _boot() -> str:
 class Mapped:
     """Rows in a file that is mapped into memory: more than RAM holds, and there again when the program is.
 
-    After a crash of the program every row that was appended is there. After a crash of the machine every row up to the
-    last ``flush`` is, but those that newer rows have overwritten since, and up to a sixteenth of a lane more of the
-    oldest. Open episodes are cut when the file is opened again. Priorities are not in the file: ``Memory.save`` keeps
-    them.
+    A new memory makes the file, ``Memory.open`` goes on with one that is there. After a crash of the program every step
+    that was appended is there, and an open episode goes on; call ``cut`` if its environment begins anew. After a crash of
+    the machine every row up to the last ``flush`` is there, but those that newer rows have overwritten since, and up to a
+    sixteenth of a lane more of the oldest; open episodes are cut then. Priorities are not in the file: ``Memory.save``
+    keeps them.
     """
 
     path: str | os.PathLike[str]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)) or not os.fspath(self.path):
+            raise OptionError("path", "name a file", repr(self.path))
+
     def open(self, layout: Layout | None) -> _MappedGround:
-        """The rows in the file; new ones if there is none."""
-        return _MappedGround(Path(self.path), layout or self.layout())
+        """A new file for rows of this layout; None: the rows in the file that is there."""
+        return _MappedGround(Path(self.path), layout)
 
     def layout(self) -> Layout:
         """The layout of the rows in the file."""
-        return peek(Path(self.path), str(self.path))
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StorageError(str(self.path), "exist", error.strerror or error, NEW) from None
+        try:
+            return layout_in(file, str(self.path))
+        finally:
+            os.close(file)

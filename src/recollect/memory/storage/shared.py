@@ -6,8 +6,10 @@ bytes of that file: the system drops them when a process ends, however it ends.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import struct
 import sys
 import threading
@@ -22,7 +24,7 @@ from recollect.errors import OptionError, StorageError
 from recollect.memory.checks import some_lanes
 from recollect.memory.storage.forks import tell_of_forks
 from recollect.memory.storage.ground import Closed, Layout, was_closed, was_forked
-from recollect.memory.storage.header import is_finished, peek, read_header, rows_at, write_header
+from recollect.memory.storage.header import NEW, is_finished, layout_in, read_header, rows_at, write_header
 from recollect.memory.storage.mapped import reserve
 
 if sys.platform == "linux":
@@ -33,6 +35,8 @@ __all__ = ["Shared"]
 _FOLDER = Path("/dev/shm")
 _PREFIX = "recollect-"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+_OTHERS_FILE = "Choose another name."
 
 # Bytes that are locked, past the end of any file.
 _USERS = 1 << 62
@@ -83,7 +87,10 @@ class SharedGround:
             self.layout = _settle(name, self._file, self._locks, layout)
             self.store = self.layout.map_store(self._file, _path(name), rows_at(self.layout), others=True)
         except BaseException:
-            _let_go(name, self._file, self._locks)
+            if is_finished(self._file):
+                os.close(self._file)  # somebody's rows
+            else:
+                _let_go(name, self._file, self._locks)
             raise
         self._finish = weakref.finalize(self, _let_go, name, self._file, self._locks)
         tell_of_forks(self)
@@ -133,9 +140,13 @@ class SharedGround:
                 f"another process or object that writes to it in {self.name!r}",
                 "Take another lane, or end that writer first.",
             )
+        try:
+            self.store.recover(lane)
+            self.store.cut(lane)
+        except BaseException:
+            self._locks.drop(_LANES + lane)
+            raise
         self._writes.add(lane)
-        self.store.recover(lane)
-        self.store.cut(lane)
 
     def flush(self) -> None:
         """There is no disk."""
@@ -150,6 +161,7 @@ class SharedGround:
         """Forget the parent's locks in a child, so that they end with the parent."""
         if self._finish.detach():
             os.close(self._file)
+            self._mutex = threading.Lock()
             self._writes.clear()
             self._all = False
             self._forked = True
@@ -159,23 +171,52 @@ def _path(name: str) -> Path:
     return _FOLDER / (_PREFIX + name)
 
 
+def _title(name: str) -> str:
+    return f"shared memory {name!r}"
+
+
+def _open(name: str, flags: int) -> int:
+    """The segment's file, if it is a file of this user's that nobody else can write to.
+
+    Raises:
+        FileNotFoundError: If there is none.
+    """
+    try:
+        file = os.open(_path(name), flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "a link" if error.errno == errno.ELOOP else error.strerror or error
+        raise StorageError(_title(name), "be open to this user", reason, _OTHERS_FILE) from None
+    found = os.fstat(file)
+    mode = stat.S_IMODE(found.st_mode)
+    problem = ""
+    if not stat.S_ISREG(found.st_mode):
+        problem = "something that is no file"
+    elif found.st_uid != os.geteuid():
+        problem = f"one of user {found.st_uid}"
+    elif mode & 0o077:
+        problem = f"one that others may use (mode {mode:o})"
+    if problem:
+        os.close(file)
+        raise StorageError(_title(name), "belong to this user alone", problem, _OTHERS_FILE)
+    return file
+
+
 def _attach(name: str, *, create: bool) -> tuple[int, _Locks]:
     """The segment's file, opened and marked as used."""
     path = _path(name)
-    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     while True:
         try:
-            file = os.open(path, flags, 0o600)
+            file = _open(name, os.O_RDWR | (os.O_CREAT if create else 0))
         except FileNotFoundError:
             raise StorageError(
-                f"shared memory {name!r}", "exist", "no such segment", "Start the process that makes it first."
+                _title(name), "exist", "no such segment", "Start the process that makes it first."
             ) from None
-        except OSError as error:
-            raise StorageError(f"shared memory {name!r}", "be open to this user", error.strerror or error) from None
         locks = _Locks(file)
         locks.share(_USERS)
         try:
-            if os.stat(path).st_ino == os.fstat(file).st_ino:
+            if os.path.samestat(os.lstat(path), os.fstat(file)):
                 return file, locks
         except FileNotFoundError:
             pass
@@ -183,22 +224,22 @@ def _attach(name: str, *, create: bool) -> tuple[int, _Locks]:
 
 
 def _settle(name: str, file: int, locks: _Locks, layout: Layout | None) -> Layout:
-    """The layout of the segment, which is made now if it is new."""
-    title = f"shared memory {name!r}"
+    """The layout of the segment, which is made now if one is given."""
+    title = _title(name)
     locks.take(_SETUP, wait=True)
     try:
         found = read_header(file, title) if os.fstat(file).st_size else None
-        if found is not None and layout is not None and found != layout:
-            if not locks.take(_USERS):
-                raise StorageError(
-                    title, "have the same layout", layout.differences(found), "Choose another name, or end its users."
-                )
-            locks.share(_USERS)
-            found = None  # left behind by a crash: nobody uses it
-        if found is not None:
-            return found
         if layout is None:
-            raise StorageError(title, "exist", "one that is not finished", "Start the process that makes it first.")
+            if found is None:
+                raise StorageError(title, "exist", "one that is not finished", "Start the process that makes it first.")
+            return found
+        if found is not None:
+            raise StorageError(
+                title,
+                "be new",
+                "one that is there already",
+                "Memory.open and Writer use it; python -m recollect.sweep removes it if nobody does.",
+            )
         total = rows_at(layout) + layout.nbytes
         try:
             reserve(file, total)
@@ -225,7 +266,7 @@ def _let_go(name: str, file: int, locks: _Locks) -> None:
 
 def _unlink_same(path: Path, file: int) -> None:
     try:
-        if os.stat(path).st_ino == os.fstat(file).st_ino:
+        if os.path.samestat(os.lstat(path), os.fstat(file)):
             path.unlink()
     except FileNotFoundError:
         pass
@@ -236,9 +277,9 @@ def _unlink_same(path: Path, file: int) -> None:
 class Shared:
     """Rows in a segment of memory that processes share by its name: actors as ``Writer``, the learner as ``Memory``.
 
-    Every lane has one writer at a time, and nobody waits for a lock. The segment goes when its last user ends. If all
-    were killed it stays: a memory of the same layout then finds its rows again, and ``python -m recollect.sweep``
-    removes it.
+    A new memory makes the segment; ``Memory.open`` and ``Writer`` use one that is there. Every lane has one writer at a
+    time, and nobody waits for a lock. The segment goes when its last user ends. If all were killed it stays:
+    ``Memory.open`` finds its rows again, and ``python -m recollect.sweep`` removes it.
     """
 
     name: str
@@ -248,20 +289,27 @@ class Shared:
             raise OptionError("name", "be 1 to 100 letters, digits, dots, dashes or underscores", repr(self.name))
 
     def open(self, layout: Layout | None) -> SharedGround:
-        """The rows in the segment; new ones if there is none."""
+        """A new segment for rows of this layout; None: the rows in the one that is there."""
         if sys.platform != "linux":
             raise OptionError("storage", "be Ram or Mapped on this system", "Shared", "It needs Linux.")
         return SharedGround(self.name, layout)
 
     def layout(self) -> Layout:
         """The layout of the rows in the segment."""
-        return peek(_path(self.name), f"shared memory {self.name!r}")
+        try:
+            file = _open(self.name, os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise StorageError(_title(self.name), "exist", error.strerror or error, NEW) from None
+        try:
+            return layout_in(file, _title(self.name))
+        finally:
+            os.close(file)
 
     def exists(self) -> bool:
         """Whether the segment has been made."""
         try:
-            file = os.open(_path(self.name), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            file = _open(self.name, os.O_RDONLY)
+        except (FileNotFoundError, StorageError):
             return False
         try:
             return is_finished(file)
@@ -273,14 +321,15 @@ class Shared:
         """Remove the segments that nobody uses, left behind by processes that were killed; returns their names."""
         removed = []
         for path in sorted(_FOLDER.glob(f"{_PREFIX}*")):
+            name = path.name[len(_PREFIX) :]
             try:
-                file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            except OSError:
+                file = _open(name, os.O_RDWR)
+            except (OSError, StorageError):
                 continue
             try:
                 if _Locks(file).take(_USERS):
                     _unlink_same(path, file)
-                    removed.append(path.name[len(_PREFIX) :])
+                    removed.append(name)
             finally:
                 os.close(file)
         return removed
