@@ -78,6 +78,8 @@ class Slab {
 
   char* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
+  // Whether these are a file's bytes, which others who map it see too.
+  bool in_file() const { return guard_ != nullptr; }
   // Whether the file was cut short or could not be read, and what is here are zeros instead.
   bool lost() const { return guard_ != nullptr && guard_->lost.load(std::memory_order_relaxed); }
 

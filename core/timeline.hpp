@@ -247,10 +247,11 @@ class Timeline {
   void log_to(std::unique_ptr<Journal> journal) { journal_ = std::move(journal); }
   bool logging() const { return journal_ != nullptr; }
 
-  // In a child process: what the parent logs and holds is the parent's.
+  // In a child process: what the parent logs and holds is the parent's, and it goes on writing to a file they share.
   void forked() {
     journal_.reset();
     held_.clear();
+    others_ = ground_.slab.in_file();
   }
 
   // Makes a lane hold the rows [tail, head) that were put. `start`: first step of the episode that the row at tail

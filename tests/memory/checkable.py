@@ -81,6 +81,36 @@ def check(batch: Any) -> None:
     assert batch.truncated[ends & (number % 2 == 1)].all()
 
 
+def check_batch(batch: Any, window: Any) -> None:
+    """Every row of a batch, read through any window, is whole and follows the one before it."""
+    if isinstance(window, rc.Transition):
+        check(batch)
+        return
+    if isinstance(window, rc.NStep):
+        lane, first, last = batch.lane, batch.number, batch.next_number
+        np.testing.assert_array_equal(lane, batch.lanes)
+        np.testing.assert_array_equal(batch.obs, observations(lane, first))
+        np.testing.assert_array_equal(batch.next_obs, observations(lane, last))
+        assert ((last > first) & (last - first <= window.n)).all()
+        steps = np.where(batch.terminated, np.inf, last - first)
+        np.testing.assert_allclose(batch.discount, window.gamma**steps, rtol=1e-5)
+        return
+    # Real steps: those to train on, and burn-in, of which padding differs by its checksum.
+    real = batch.mask | (batch.checksum != 0)
+    steps, lane = batch.mask.shape[1], np.broadcast_to(batch.lanes[:, None], batch.mask.shape)
+    number, obs = batch.number[:, :steps], batch.obs[:, :steps]
+    expected = checksums(obs, number, lane, batch.reward, batch.large)
+    np.testing.assert_array_equal(batch.checksum[real], expected[real])
+    np.testing.assert_array_equal(obs[real], observations(lane, number)[real])
+    if "next_number" in batch:
+        after, seen = batch.next_number, batch.next_obs
+    else:
+        after, seen = batch.number[:, 1:], batch.obs[:, 1:]
+    np.testing.assert_array_equal(after[real], number[real] + 1)
+    np.testing.assert_array_equal(seen[real], observations(lane, number + 1)[real])
+    np.testing.assert_array_equal(batch.mask.sum(1), batch.lengths)
+
+
 def check_lanes(memory: rc.Memory, cuts: int = 1 << 30) -> list[list[int]]:
     """Every row that can be drawn is whole, and none is missing but after episodes' ends; returns numbers by lane.
 

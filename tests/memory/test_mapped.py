@@ -223,8 +223,8 @@ def test_a_half_done_cut_is_finished(tmp_path: Path, done: str) -> None:
         data[flags + 9] = 4
     path.write_bytes(data)
     with rc.Memory.open(rc.Mapped(path)) as memory:
-        assert memory.episodes.length.tolist() == [9, 9]
-        assert memory.episodes.truncated.tolist() == [True, True]
+        assert memory.episodes.length.tolist() == [9, 10]
+        assert memory.episodes.truncated.tolist() == [True, False]
         checkable.check_lanes(memory)
         fill(memory, 10, 5)
         checkable.check_lanes(memory, cuts=1)

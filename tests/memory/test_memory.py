@@ -208,7 +208,11 @@ def test_more_than_the_machine_has() -> None:
     [
         ({"window": rc.Transition}, f"window must be a Window, got {rc.Transition!r}. Call the class to make one."),
         ({"sampler": rc.Uniform}, f"sampler must be a Sampler, got {rc.Uniform!r}. Call the class to make one."),
-        ({"schema": {"obs": 1}}, "schema must be a Schema, got {'obs': 1}. Call the class to make one."),
+        ({"schema": {"obs": 1}}, "schema must be a Schema, got {'obs': 1}. Pass one, such as Schema(obs=Field((3,)))."),
+        ({"sampler": "per"}, "sampler must be a Sampler, got 'per'. Pass one, such as Prioritized(alpha=0.6)."),
+        ({"window": 3}, "window must be a Window, got 3. Pass one, such as NStep(3, gamma=0.99)."),
+        ({"storage": "rows"}, "storage must be a Storage, got 'rows'. Pass one, such as Mapped('rows.bin')."),
+        ({"stack": "obs"}, "stack must be frames by name of a field, got 'obs'. Such as {'obs': 4}."),
     ],
 )
 def test_classes_are_not_objects(options: dict[str, Any], message: str) -> None:

@@ -259,7 +259,7 @@ FLAGS = np.zeros((6, 2), bool)
         ),
         (
             lambda: targets.td_lambda(REWARD, NEXT_VALUE, terminated=FLAGS, gamma=1.1),
-            "gamma must be from 0 to 1, got 1.1",
+            "gamma must be a number from 0 to 1, got 1.1",
         ),
         (
             lambda: targets.n_step_returns(REWARD, NEXT_VALUE, n=0, terminated=FLAGS),

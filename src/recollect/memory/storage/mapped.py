@@ -29,7 +29,6 @@ _SESSION_BYTES = 512
 class _MappedGround:
     """An open file of rows. What is on disk after a crash: docs/format.md, "Files of rows"."""
 
-    others = False
     guarded = True
 
     def __init__(self, path: Path, layout: Layout | None) -> None:
@@ -55,6 +54,7 @@ class _MappedGround:
             os.close(self._file)
             raise
         self._finish = weakref.finalize(self, _finish, self.store, self._file)
+        self.others = False
         self._forked = False
         self._flushing = threading.Lock()
         tell_of_forks(self)
@@ -76,7 +76,7 @@ class _MappedGround:
         """Forget the parent's lock in a child, so that it ends with the parent."""
         if self._finish.detach():
             os.close(self._file)
-            self._forked = True
+            self._forked = self.others = True
 
     def flush(self) -> None:
         """Put all rows on disk; returns once they are there."""

@@ -1,0 +1,334 @@
+"""Threads, savers and forks on one memory, with rows that say who they are."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkable
+import recollect as rc
+
+WINDOWS = [
+    rc.Transition(),
+    rc.NStep(3),
+    rc.Sequence(5, burn_in=3),
+    rc.Sequence(6, burn_in=2, overlap=2, across=True),
+    rc.Episodes(),
+]
+SPAN = 3000
+
+
+@pytest.fixture
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[rc.Storage]:
+    name = f"test-{uuid.uuid4().hex}"
+    kinds: dict[str, Any] = {"ram": rc.Ram(), "mapped": rc.Mapped(tmp_path / "rows"), "shared": rc.Shared(name)}
+    yield kinds[request.param]
+    Path(f"/dev/shm/recollect-{name}").unlink(missing_ok=True)
+
+
+class Crowd:
+    """Eight threads that append, extend, sample, reweigh, save, forget and cut until the time is over."""
+
+    def __init__(self, memory: rc.Memory, folder: Path) -> None:
+        self.memory, self.folder = memory, folder
+        self.errors: list[str] = []
+        self.stop = threading.Event()
+        self.counts = dict.fromkeys(("rows", "batches", "saves", "forks"), 0)
+        self.single = self.long = 0
+
+    def run(self, seconds: float, *more: Callable[[], None]) -> None:
+        work = [
+            self.append,
+            self.extend,
+            self.sample,
+            self.sample,
+            self.reweigh,
+            self.save,
+            self.forget,
+            self.cut,
+            *more,
+        ]
+        threads = [threading.Thread(target=self.loop, args=(one,)) for one in work]
+        for thread in threads:
+            thread.start()
+        self.stop.wait(seconds)
+        self.stop.set()
+        for thread in threads:
+            thread.join(60)
+        assert not self.errors, "\n".join(self.errors[:3])
+        assert not any(thread.is_alive() for thread in threads)
+
+    def loop(self, work: Callable[[], None]) -> None:
+        while not self.stop.is_set():
+            try:
+                work()
+            except rc.errors.NotEnoughRows:
+                pass
+            except BaseException:
+                self.errors.append(traceback.format_exc())
+                self.stop.set()
+
+    def append(self) -> None:
+        steps = checkable.block(0, self.single, 50)
+        for at in range(50):
+            self.memory.append(lanes=0, **{key: value[at] for key, value in steps.items()})
+        self.single += 50
+        self.counts["rows"] += 50
+
+    def extend(self) -> None:
+        """Blocks longer than half a lane, and than a lane."""
+        for count in (SPAN * 9 // 10, 70, SPAN * 5 // 4):
+            self.memory.extend(lanes=1, **checkable.block(1, self.long, count))
+            self.long += count
+            self.counts["rows"] += count
+
+    def sample(self) -> None:
+        checkable.check_batch(self.memory.sample(64), self.memory.window)
+        self.counts["batches"] += 1
+
+    def reweigh(self) -> None:
+        batch = self.memory.sample(32)
+        checkable.check_batch(batch, self.memory.window)
+        self.memory.reweigh(batch, np.random.default_rng().random(32))
+        assert self.memory.ready >= 0
+        assert len(self.memory) <= self.memory.capacity
+
+    def save(self) -> None:
+        journal = None if self.memory._ground.others else (None, "written")[self.counts["saves"] % 2]
+        self.memory.save(self.folder, journal=journal)
+        self.counts["saves"] += 1
+        if self.counts["saves"] % 5 == 1:
+            loaded = rc.Memory.load(self.folder, window=rc.Transition())
+            checkable.check_lanes(loaded)
+
+    def forget(self) -> None:
+        time.sleep(0.02)
+        episodes = self.memory.episodes
+        for lane in range(2):
+            starts = episodes.start[episodes.lane == lane]
+            if len(starts) > 60:
+                self.memory.forget(lane, int(starts[3]))
+
+    def cut(self) -> None:
+        time.sleep(0.01)
+        self.memory.cut([0, 1])
+
+
+def crowd(storage: rc.Storage, window: rc.Window, folder: Path) -> Crowd:
+    memory = rc.Memory(checkable.SCHEMA, 2 * SPAN, 2, storage=storage, window=window, sampler=rc.Prioritized(), seed=0)
+    return Crowd(memory, folder)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
+def test_eight_threads(storage: rc.Storage, window: rc.Window, tmp_path: Path) -> None:
+    group = crowd(storage, window, tmp_path / "saved")
+    group.run(1.0)
+    assert group.counts["batches"] > 10
+    assert group.counts["saves"] > 0
+    group.memory.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forks", [False, True])
+@pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
+def test_eight_threads_for_a_minute(storage: rc.Storage, forks: bool, tmp_path: Path) -> None:
+    """Every window for twelve seconds."""
+    for number, window in enumerate(WINDOWS):
+        group = crowd(again(storage, number), window, tmp_path / f"saved-{number}")
+        group.run(12, *([lambda group=group: fork(group)] if forks else []))
+        print(storage, window, group.counts)
+        assert group.counts["batches"] > 100
+        assert group.counts["saves"] > 10
+        assert not forks or group.counts["forks"] > 10
+        group.memory.close()
+
+
+def again(storage: Any, number: int) -> Any:
+    """Another file or segment of the same kind."""
+    if isinstance(storage, rc.Mapped):
+        return rc.Mapped(f"{storage.path}-{number}")
+    return storage
+
+
+def fork(group: Crowd) -> None:
+    """A child that does everything with the memory as it was at that moment, within twenty seconds."""
+    memory = group.memory
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(20, exit=True)
+        code = 1
+        try:
+            use_as_a_child(memory, group.folder.with_name(f"child-{os.getpid()}"))
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
+        raise AssertionError("the child failed or hung")
+    group.counts["forks"] += 1
+
+
+def use_as_a_child(memory: rc.Memory, folder: Path) -> None:
+    own = not memory._ground.guarded
+    assert memory.ready >= 0
+    assert 0 <= len(memory) <= memory.capacity
+    if memory.ready:
+        batch = memory.sample(32)
+        checkable.check_batch(batch, memory.window)
+        memory.reweigh(batch, np.ones(32))
+    try:
+        memory.cut()  # the episode in it goes on in the parent
+        memory.extend(lanes=1, **checkable.block(1, 0, 10))
+        wrote = True
+    except rc.errors.StorageError as error:
+        assert "from before a fork" in str(error)
+        wrote = False
+    assert wrote == own
+    if own:
+        memory.save(folder, journal="written")
+        memory.forget(0, 5)
+        for batch in rc.Memory.load(folder, window=rc.NStep(2)).epoch(4096):
+            checkable.check_batch(batch, rc.NStep(2))
+
+
+@pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
+def test_forks_while_threads_are_inside(storage: rc.Storage, tmp_path: Path) -> None:
+    group = crowd(storage, rc.Transition(), tmp_path / "saved")
+    group.run(3.0, lambda: fork(group))
+    assert group.counts["forks"] > 3
+    group.memory.close()
+
+
+def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> None:
+    """A block waits for a save between its chunks, and readers go on: with anchors of the rows there are by then.
+
+    No lane is cut here, so a row's serial follows from its number.
+    """
+    memory = rc.Memory(checkable.SCHEMA, 20_000, 1, sampler=rc.Prioritized(), seed=0)
+    blocks = [checkable.block(0, first, 18_000) for first in range(0, 37 * 18_000, 18_000)]
+    wrong, drawn, stop = [0], [0], threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                batch = memory.sample(500)
+            except rc.errors.NotEnoughRows:
+                continue
+            expected = checkable.checksums(batch.obs, batch.number, batch.lane, batch.reward, batch.large)
+            whole = (batch.checksum == expected) & (batch.next_number == batch.number + 1)
+            whole &= batch.serials == batch.number + batch.number // checkable.EPISODE
+            wrong[0] += int((~whole).sum())
+            drawn[0] += len(whole)
+
+    def save() -> None:
+        while not stop.is_set():
+            memory.save(tmp_path / "saved")
+            checkable.check_lanes(rc.Memory.load(tmp_path / "saved"), cuts=0)
+
+    threads = [threading.Thread(target=work) for work in (read, save)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + 5
+    for block in blocks:
+        memory.extend(**{key: value[:, None] for key, value in block.items()})
+        if time.monotonic() > end:
+            break
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert drawn[0] > 10_000
+    assert wrong[0] == 0
+
+
+def test_a_block_that_waits_is_not_broken_into(tmp_path: Path) -> None:
+    """Other writers of its lane come before or after all of it."""
+    memory = rc.Memory(checkable.SCHEMA, 5000, 1, seed=0)
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def write(first: int) -> None:
+        at = first
+        try:
+            while not stop.is_set():
+                count = 4440  # whole episodes, more than half a lane of them
+                block = checkable.block(0, at, count)
+                memory.extend(**{key: value[:, None] for key, value in block.items()})
+                at += count
+        except BaseException as error:
+            errors.append(error)
+
+    def save() -> None:
+        while not stop.is_set():
+            memory.save(tmp_path / "saved")
+
+    threads = [
+        threading.Thread(target=work, args=args)
+        for work, args in ((write, (0,)), (write, (37 * 10_000_000,)), (save, ()))
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        episodes = memory.episodes
+        assert (episodes.length[episodes.whole & (episodes.terminated | episodes.truncated)] == 37).all()
+        time.sleep(0.01)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+CHANGING = """
+import sys, threading, numpy as np, recollect as rc
+memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 400_000, 2, seed=0)
+terminated, truncated = np.zeros((100_000, 2), bool), np.zeros((100_000, 2), bool)
+lanes = np.array([0, 1])
+final = np.zeros((100_000, 2, 2), np.float32)
+obs = np.ones((100_000, 2, 2), np.float32)
+stop = threading.Event()
+
+def change():
+    while not stop.is_set():
+        terminated[:] = True
+        lanes[:] = 1 << 40
+        terminated[:] = False
+        lanes[:] = [0, 1]
+
+threads = [threading.Thread(target=change) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(150):
+    try:
+        memory.extend(obs=obs, reward=np.zeros((100_000, 2)), terminated=terminated, truncated=truncated, final_obs=final)
+        memory.extend(lanes=lanes, obs=obs[:500], reward=np.zeros((500, 2)), terminated=terminated[:500],
+                      truncated=truncated[:500], final_obs=final[:500])
+    except rc.errors.OptionError:
+        pass
+    assert set(np.unique(memory.sample(1000).obs)) <= {1.0}
+stop.set()
+for thread in threads:
+    thread.join()
+memory.save(sys.argv[1])
+assert len(rc.Memory.load(sys.argv[1])) == len(memory)
+"""
+
+
+def test_flags_and_lanes_that_change_while_they_are_read(tmp_path: Path) -> None:
+    """What was counted is what is written: no foreign bytes, no crash, and the snapshot loads."""
+    subprocess.run([sys.executable, "-c", CHANGING, str(tmp_path / "saved")], check=True, timeout=120)
