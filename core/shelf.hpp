@@ -88,13 +88,18 @@ class Shelf final : public Forkable {
   template <class Work>
   auto checked(const Work& work) -> decltype(work()) {
     check_file();
-    if constexpr (std::is_void_v<decltype(work())>) {
-      work();
-      check_file();
-    } else {
-      auto found = work();
-      check_file();
-      return found;
+    try {
+      if constexpr (std::is_void_v<decltype(work())>) {
+        work();
+        check_file();
+      } else {
+        auto found = work();
+        check_file();
+        return found;
+      }
+    } catch (const DamagedLane&) {
+      check_file();  // zeros are no lane either
+      throw;
     }
   }
   void check_file() const {

@@ -290,7 +290,7 @@ class Window {
   std::int64_t episode_length(const Row& row) const {
     const auto& closed = timeline_.lane(row.lane).closed;
     const std::int64_t k = closed.search([&](const Episode& episode) { return episode.start < row.serial; });
-    if (k == closed.size()) throw std::logic_error("an anchor that begins no episode");
+    if (k == closed.size()) throw DamagedLane(row.lane);  // flags of a listed episode were taken back
     return closed[k].end - row.serial;
   }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import recollect as rc
 from oracle import Oracle, padded
-from recollect.memory.snapshot import saving
+from recollect.memory.snapshot import SystemDisk, codec_of, save, saving
 
 windows = st.one_of(
     st.just(rc.Transition()),
@@ -38,6 +40,23 @@ samplers = st.one_of(
     st.just(rc.Recent()),
     st.builds(rc.Prioritized, st.sampled_from([0.0, 0.6, 1.0]), st.just(0.5), st.just(0.01), st.booleans()),
 )
+
+
+class SlowDisk:
+    """A disk whose files take a while; says when the instant that is saved is past, which is when rows are written."""
+
+    def __init__(self, instant: threading.Event) -> None:
+        self.instant, self.files = instant, 0
+
+    def __getattr__(self, call: str) -> Any:
+        return getattr(SystemDisk(), call)
+
+    def create(self, path: Path) -> int:
+        self.files += 1
+        if self.files > 1:
+            self.instant.set()
+        time.sleep(0.0005)
+        return SystemDisk().create(path)
 
 
 class Machine(RuleBasedStateMachine):
@@ -84,6 +103,8 @@ class Machine(RuleBasedStateMachine):
             seed=1,
         )
         self.logged = False
+        self.saver: threading.Thread | None = None
+        self.failed: list[BaseException] = []
         self.writers = [rc.Writer(self.name, lane) for lane in range(lanes)] if self.kind == "writers" else []
         self.unseen = 0
         self.oracle = Oracle(lanes, span, ["obs", "state"], loose)
@@ -227,6 +248,31 @@ class Machine(RuleBasedStateMachine):
         if go_on and self.kind == "ram":
             self.memory = again
 
+    @rule()
+    def save_beside(self) -> None:
+        """A slow save in a thread of its own, while everything goes on; what it wrote can be loaded."""
+        self.join_saver()
+        instant = threading.Event()
+
+        def work() -> None:
+            try:
+                save(self.memory._subject, self.folder / "beside", SlowDisk(instant), codec_of(None))
+                rc.Memory.load(self.folder / "beside", sampler=self.sampler, window=self.window)
+            except BaseException as error:
+                self.failed.append(error)
+            instant.set()
+
+        self.saver = threading.Thread(target=work)
+        self.saver.start()
+        instant.wait()
+        self.logged = False
+
+    def join_saver(self) -> None:
+        if self.saver is not None:
+            self.saver.join()
+            self.saver = None
+        assert not self.failed
+
     @precondition(lambda self: self.kind in ("ram", "mapped"))
     @rule()
     def log(self) -> None:
@@ -259,6 +305,7 @@ class Machine(RuleBasedStateMachine):
     @rule(crash=st.booleans())
     def open_again(self, crash: bool) -> None:
         """A file that is opened again, or its bytes after a crash, holds the rows; open episodes go on."""
+        self.join_saver()
         path = Path(self.storage.path)
         if crash:
             path = path.with_name(f"rows-{self.count}-{len(list(self.folder.iterdir()))}")
@@ -276,6 +323,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "memory"):
+            self.join_saver()
             saving.SEGMENT_ROWS = self.segment_rows
             for writer in self.writers:
                 writer.close()

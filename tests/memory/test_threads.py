@@ -20,6 +20,7 @@ import pytest
 
 import checkable
 import recollect as rc
+from recollect.memory.snapshot import saving
 
 WINDOWS = [
     rc.Transition(),
@@ -257,17 +258,17 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
     assert wrong[0] == 0
 
 
-def test_a_block_that_waits_is_not_broken_into(tmp_path: Path) -> None:
+def test_a_block_that_waits_is_not_broken_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other writers of its lane come before or after all of it."""
+    monkeypatch.setattr(saving, "SEGMENT_ROWS", 256)  # rows are let go of bit by bit
     memory = rc.Memory(checkable.SCHEMA, 5000, 1, seed=0)
     stop = threading.Event()
     errors: list[BaseException] = []
 
-    def write(first: int) -> None:
+    def write(first: int, count: int) -> None:
         at = first
         try:
             while not stop.is_set():
-                count = 4440  # whole episodes, more than half a lane of them
                 block = checkable.block(0, at, count)
                 memory.extend(**{key: value[:, None] for key, value in block.items()})
                 at += count
@@ -280,17 +281,20 @@ def test_a_block_that_waits_is_not_broken_into(tmp_path: Path) -> None:
 
     threads = [
         threading.Thread(target=work, args=args)
-        for work, args in ((write, (0,)), (write, (37 * 10_000_000,)), (save, ()))
+        # Whole episodes: more than half a lane of them, and a few, for which there is room earlier.
+        for work, args in ((write, (0, 37 * 120)), (write, (37 * 10_000_000, 37 * 3)), (save, ()))
     ]
     for thread in threads:
         thread.start()
-    for _ in range(200):
-        episodes = memory.episodes
-        assert (episodes.length[episodes.whole & (episodes.terminated | episodes.truncated)] == 37).all()
-        time.sleep(0.01)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for _ in range(200):
+            episodes = memory.episodes
+            assert (episodes.length[episodes.whole & (episodes.terminated | episodes.truncated)] == 37).all()
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
     assert not errors
 
 

@@ -1,0 +1,185 @@
+"""A live shared segment whose bytes somebody changes: refused or read, but no crash and no hang."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import recollect as rc
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
+
+MUTATE = """
+import faulthandler, os, random, sys, tempfile
+import numpy as np
+import recollect as rc
+
+name, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+source = random.Random(seed)
+path = f"/dev/shm/recollect-{name}"
+schema = rc.Schema(obs=rc.Field((3,)), action=rc.Field((), "uint8"))
+windows = [rc.Transition(), rc.NStep(3), rc.Sequence(4, burn_in=2), rc.Sequence(4, across=True), rc.Episodes()]
+samplers = [rc.Uniform(), rc.Uniform(replace=False), rc.Prioritized(), rc.Shuffled(), rc.Recent()]
+step = dict(obs=[1, 2, 3], action=1, reward=0.0, truncated=False)
+
+def make():
+    memory = rc.Memory(schema, 120, 2, storage=rc.Shared(name), window=source.choice(windows),
+                       sampler=source.choice(samplers), seed=0)
+    writer = rc.Writer(name, 0)
+    for at in range(80):
+        writer.append(**step, terminated=at % 9 == 8)
+        memory.append(lanes=1, **step, terminated=at % 7 == 6)
+    return memory, writer
+
+def use(memory, writer):
+    calls = [
+        lambda: memory.sample(8), lambda: memory.sample(60), lambda: len(memory), lambda: memory.ready,
+        lambda: memory.episodes, lambda: memory.full, lambda: writer.append(**step, terminated=False),
+        lambda: writer.cut(), lambda: memory.append(lanes=1, **step, terminated=True), lambda: memory.cut(1),
+        lambda: memory.forget(0, 75), lambda: list(memory.epoch(16)), lambda: memory.read([0], [70]),
+        lambda: rc.Writer(name, source.randrange(2)).close(), lambda: memory.clear(),
+    ]
+    if source.random() < 0.02:
+        calls.append(lambda: memory.save(folder))
+    for call in source.sample(calls, 6):
+        try:
+            call()
+        except (rc.errors.RecollectError, OSError):
+            refused[0] += 1
+
+refused, folder = [0], tempfile.mkdtemp()
+memory, writer = make()
+size = os.stat(path).st_size
+# Panels, flags, states and records, each from a page of its own on; the states hold a cache line a lane.
+states, flags = size - 2 * (1 << 16) - 4096, size - 2 * (1 << 16) - 2 * 4096
+for number in range(count):
+    faulthandler.dump_traceback_later(30, exit=True)
+    kind = source.choice(["state", "state", "state", "flags", "flags", "byte", "cut"])
+    with open(path, "r+b") as file:
+        if kind == "cut":
+            os.truncate(path, source.choice([0, 4096, size // 2, size - 4096]))
+        elif kind == "state":
+            at = states + 64 * source.randrange(2) + 8 * source.randrange(4)
+            file.seek(at)
+            old = int.from_bytes(file.read(8), "little", signed=True)
+            new = source.choice([0, -1, 1 << 61, (1 << 60) - 1, -(1 << 63), (1 << 63) - 1, old + source.randrange(-200, 200)])
+            file.seek(at)
+            file.write((new % (1 << 64)).to_bytes(8, "little"))
+        elif kind == "flags":
+            file.seek(flags)
+            file.write(bytes(source.choice([source.randrange(256), 4, 8, 1]) for _ in range(120)))
+        else:
+            file.seek(source.randrange(size))
+            file.write(bytes([source.randrange(256)]))
+    use(memory, writer)
+    if source.random() < (1.0 if kind == "cut" else 0.3):
+        for user in (writer, memory):
+            try:
+                user.close()
+            except rc.errors.RecollectError:
+                pass
+        if os.path.exists(path):
+            os.unlink(path)
+        memory, writer = make()
+print(refused[0])
+"""
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    chosen = f"test-{uuid.uuid4().hex}"
+    yield chosen
+    Path(f"/dev/shm/recollect-{chosen}").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(5000, marks=pytest.mark.slow)])
+def test_a_live_segment_is_changed(name: str, count: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MUTATE, name, str(count), str(count)], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) > count / 10
+
+
+def test_a_damaged_lane_is_named(name: str) -> None:
+    schema = rc.Schema(obs=rc.Field((3,)))
+    step = {"obs": [1, 2, 3], "reward": 0.0, "terminated": False, "truncated": False}
+    with rc.Memory(schema, 120, 2, storage=rc.Shared(name)) as memory:
+        for _ in range(10):
+            memory.append(lanes=1, **step)
+        path = Path(f"/dev/shm/recollect-{name}")
+        with open(path, "r+b") as file:
+            file.seek(path.stat().st_size - 2 * (1 << 16) - 4096 + 64)
+            file.write((1 << 61).to_bytes(8, "little"))
+        for look in (lambda: memory.sample(2), lambda: len(memory), lambda: memory.ready, memory.clear):
+            with pytest.raises(rc.errors.StorageError) as caught:
+                look()
+            assert str(caught.value) == (
+                "shared memory must hold whole lanes, got a damaged lane 1. "
+                "Another program wrote over it: end its users, and make it anew."
+            )
+
+
+@pytest.mark.parametrize("kind", ["mapped", "shared"])
+def test_a_file_that_is_cut_short_while_it_is_used(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows" if kind == "mapped" else Path(f"/dev/shm/recollect-{name}")
+    storage = rc.Mapped(path) if kind == "mapped" else rc.Shared(name)
+    memory = rc.Memory(rc.Schema(obs=rc.Field((500,))), 1000, storage=storage, seed=0)
+    zeros = np.zeros(800)
+    block = {"reward": zeros, "terminated": zeros > 0, "truncated": zeros > 0}
+    memory.extend(obs=np.ones((800, 500)), **block)
+    os.truncate(path, 8192)
+    for use in (
+        lambda: memory.sample(100),
+        lambda: memory.extend(obs=np.ones((800, 500)), **block),
+        lambda: memory.save(tmp_path / "saved"),
+        lambda: len(memory),
+    ):
+        with pytest.raises(rc.errors.StorageError) as caught:
+            use()
+        assert str(caught.value) == (
+            "memory must lie in a file that stays whole, got one that was cut short, or cannot be read. "
+            "Restore the file from a copy, or make the memory anew."
+        )
+    with pytest.raises(rc.errors.StorageError) if kind == "mapped" else pytest.MonkeyPatch.context():
+        memory.close()
+
+
+def test_segments_of_others_are_refused(name: str, tmp_path: Path) -> None:
+    path = Path(f"/dev/shm/recollect-{name}")
+    schema = rc.Schema(obs=rc.Field((3,)))
+    target = tmp_path / "target"
+    target.write_bytes(b"precious")
+    path.symlink_to(target)
+    for use in (lambda: rc.Memory(schema, 40, storage=rc.Shared(name)), lambda: rc.Memory.open(rc.Shared(name))):
+        with pytest.raises(rc.errors.StorageError) as caught:
+            use()
+        assert str(caught.value) == (
+            f"shared memory {name!r} must be open to this user, got a link. Choose another name."
+        )
+    assert not rc.Shared(name).exists()
+    assert name not in rc.Shared.sweep()
+    assert target.read_bytes() == b"precious"
+    path.unlink()
+    with rc.Memory(schema, 40, storage=rc.Shared(name)):
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o666)
+        with pytest.raises(rc.errors.StorageError) as caught:
+            rc.Writer(name)
+        assert str(caught.value) == (
+            f"shared memory {name!r} must belong to this user alone, got one that others may use (mode 666). "
+            "Choose another name."
+        )
+        path.chmod(0o600)
+        if os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+            with pytest.raises(rc.errors.StorageError, match="must belong to this user alone, got one of user 65534"):
+                rc.Memory.open(rc.Shared(name))
+            os.chown(path, 0, 0)
