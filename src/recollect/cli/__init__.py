@@ -66,21 +66,26 @@ def _envs(name: "tyro.conf.Positional[str]" = "") -> None:
     envs(name)
 
 
-def _eval(run: "tyro.conf.Positional[Path]", episodes: int = 100, seed: int | None = None) -> None:
+def _eval(run: "tyro.conf.Positional[Path]", episodes: int = 100, seed: int | None = None, trust: bool = False) -> None:
     """Evaluate a run without exploration.
 
     Args:
         run: The run's folder.
         episodes: How many.
         seed: Of the episodes; by default those that the run was evaluated with.
+        trust: Import the environment's module that the run's settings name.
     """
     from recollect.cli.look import evaluate
 
-    evaluate(run, episodes, seed)
+    evaluate(run, episodes, seed, trust=trust)
 
 
 def _watch(
-    run: "tyro.conf.Positional[Path]", out: Path | None = None, seed: int | None = None, fps: float = 10
+    run: "tyro.conf.Positional[Path]",
+    out: Path | None = None,
+    seed: int | None = None,
+    fps: float = 10,
+    trust: bool = False,
 ) -> None:
     """Watch an episode of a run: in a window, or as a film.
 
@@ -89,10 +94,11 @@ def _watch(
         out: A .gif or .mp4 to write; by default watch.gif in the run's folder where there is no display.
         seed: Of the episode.
         fps: Steps a second.
+        trust: Import the environment's module that the run's settings name.
     """
     from recollect.cli.look import watch
 
-    watch(run, out, seed, fps)
+    watch(run, out, seed, fps, trust=trust)
 
 
 def _plot(runs: "tyro.conf.Positional[tuple[Path, ...]]", out: Path = Path("curves.png")) -> None:

@@ -11,29 +11,30 @@ from typing import Any
 from recollect.envs.film import save_film
 from recollect.errors import OptionError
 from recollect.train.curves import draw_runs
+from recollect.train.files import own
 from recollect.train.replay import load_run
 
 __all__ = ["evaluate", "plot", "watch"]
 
 
-def evaluate(run: Path, episodes: int, seed: int | None) -> None:
+def evaluate(run: Path, episodes: int, seed: int | None, *, trust: bool) -> None:
     """Print the figures of whole episodes without exploration."""
     if episodes < 1:
         raise OptionError("episodes", "be at least 1", episodes)
-    trained = load_run(run)
+    trained = load_run(run, trust=trust)
     found = trained.evaluate(episodes, seed)
     print(f"{trained.env} after {trained.steps:,} steps, {episodes} episodes")
     for name, value in found.items():
         print(f"  {name} {value:.3f}")
 
 
-def watch(run: Path, out: Path | None, seed: int | None, fps: float) -> None:
+def watch(run: Path, out: Path | None, seed: int | None, fps: float, *, trust: bool) -> None:
     """Show an episode in a window, or save it as a film where there is no display."""
-    pictures = load_run(run).film(seed)
+    pictures = load_run(run, trust=trust).film(seed)
     if out is None and _has_display():
         _show(pictures, fps)
         return
-    print(save_film(out or run / "watch.gif", pictures, fps=fps))
+    print(save_film(out or own(run / "watch.gif"), pictures, fps=fps))
 
 
 def plot(runs: Sequence[Path], out: Path) -> None:

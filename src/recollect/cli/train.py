@@ -25,13 +25,14 @@ from recollect.train import ALGORITHMS, Result, RunConfig, checkpoint, resume, r
 from recollect.train.curves import draw_runs
 from recollect.train.loop import new_folder
 from recollect.train.settings import read_config, settled
+from recollect.train.trust import check_trust
 
 __all__ = ["told_run", "train"]
 
 _USAGE = """\
 usage: recollect train ALGORITHM ENVIRONMENT [flags]
-       recollect train --config FILE.toml [flags]
-       recollect train --resume RUN [--steps N]
+       recollect train --config FILE.toml [--trust] [flags]
+       recollect train --resume RUN [--steps N] [--trust]
 
 Trains an algorithm on an environment. Everything is kept in a folder of its own under runs/:
 config.toml, metrics.jsonl, tensorboard/, checkpoints, curve.png, and at the end episode.gif.
@@ -57,10 +58,14 @@ def train(arguments: Sequence[str]) -> int:
     if not left or (left[0] in ("-h", "--help")):
         print(_USAGE.format(algorithms=names, first=next(iter(ALGORITHMS))))
         return 0 if left else 2
+    trust = "--trust" in left
+    left = [part for part in left if part != "--trust"]
     if "--resume" in left:
-        return _resume(left)
+        return _resume(left, trust=trust)
     if "--config" in left:
-        env, algorithm, settings = read_config(Path(_taken(left, "--config")))
+        path = Path(_taken(left, "--config"))
+        env, algorithm, settings = read_config(path)
+        check_trust(env, path, trust=trust)
     else:
         algorithm = ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)]
         env, settings = "", RunConfig()
@@ -99,7 +104,8 @@ def _begun(chosen: _Flags, env: str, settings: RunConfig, folder: Path) -> int:
     if checkpoint.load_checkpoint(folder)["steps"] >= settings.steps:
         print(f"  {folder} is done")
         return 0
-    return _told(_shown(lambda progress: resume(folder, progress=progress)))
+    # The environment is the one that was typed, or agreed to.
+    return _told(_shown(lambda progress: resume(folder, progress=progress, trust=True)))
 
 
 @final
@@ -189,7 +195,7 @@ def _preset(algorithm: Any, arguments: list[str]) -> Any:
     return dataclasses.replace(algorithm, **presets[_nearest("preset", _taken(arguments, "--preset"), presets)])
 
 
-def _resume(arguments: list[str]) -> int:
+def _resume(arguments: list[str], *, trust: bool) -> int:
     folder = _taken(arguments, "--resume")
     steps = None
     if "--steps" in arguments:
@@ -200,7 +206,7 @@ def _resume(arguments: list[str]) -> int:
             raise OptionError("--steps", "be a whole number", repr(given)) from None
     if arguments:
         raise OptionError("flag", "be --steps beside --resume", arguments[0], "A run goes on with its own settings.")
-    return _told(_shown(lambda progress: resume(folder, steps=steps, progress=progress)))
+    return _told(_shown(lambda progress: resume(folder, steps=steps, progress=progress, trust=trust)))
 
 
 def _taken(arguments: list[str], flag: str) -> str:
@@ -295,7 +301,7 @@ def _told(result: Result) -> int:
     folder = result.folder
     if result.interrupted:
         print(f"stopped after {result.steps:,} steps; go on with: recollect train --resume {folder}", file=sys.stderr)
-        return 130
+        return 128 + result.signal
     print(f"{result.steps:,} steps  {_figures(result.metrics)}")
     for name in ("curve.png", "episode.gif"):
         if (folder / name).exists():

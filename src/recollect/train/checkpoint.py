@@ -20,12 +20,25 @@ from torch import Tensor
 
 from recollect.errors import RunError
 from recollect.memory import Memory
-from recollect.train.files import put
+from recollect.train.files import own, put
 
 __all__ = ["check_settings", "exists", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
 
 _FILE = "checkpoint.json"
-_VERSION = 2
+_VERSION = 3
+_KINDS = {
+    "place": int,
+    "memory": bool,
+    "env": bool,
+    "state": str,
+    "steps": int,
+    "updates": int,
+    "episodes": int,
+    "figures": dict,
+    "losses": dict,
+    "evaluated": int,
+    "settings": dict,
+}
 _REMEDY = "Restore it from a copy, or begin a new run."
 
 
@@ -56,10 +69,10 @@ def save_checkpoint(
     data = save(tensors)
     put(folder / f"state-{place}.safetensors", data)
     if memory is not None:
-        memory.save(folder / f"memory-{place}")
+        memory.save(own(folder / f"memory-{place}"))
     kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **facts}
     kept["state"] = hashlib.sha256(data).hexdigest()
-    put(folder / _FILE, json.dumps(kept, indent=1).encode())
+    put(folder / _FILE, json.dumps({**kept, "checksum": _checksum(kept)}, indent=1).encode())
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any]:
@@ -78,7 +91,10 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != facts["state"]:
         raise RunError(str(path), "be as it was written", "a file with another checksum", _REMEDY)
-    tensors = load(data)
+    try:
+        tensors = load(data)
+    except Exception as error:
+        raise RunError(str(path), "hold networks", error, _REMEDY) from None
     learner, player, kept = (
         {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
         for start in ("learner/", "player/", "env/")
@@ -114,18 +130,26 @@ def load_memory(folder: Path) -> Memory:
 def _facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / _FILE).read_text())
-        kinds = {"steps": int, "state": str, "settings": dict}
+        if not isinstance(facts, dict):
+            raise ValueError("no table")
         if facts["version"] != _VERSION:
             raise ValueError(f"version {facts['version']!r}, not {_VERSION}")
+        if facts.pop("checksum") != _checksum(facts):
+            raise ValueError("another checksum")
+        for name, kind in _KINDS.items():
+            if not isinstance(facts[name], kind) or (kind is int and facts[name] < 0):
+                raise ValueError(f"{name} = {str(facts[name])[:60]}")
         if facts["place"] not in (0, 1):
             raise ValueError(f"place {facts['place']!r}")
-        if not all(isinstance(facts[name], kind) for name, kind in kinds.items()):
-            raise ValueError(f"{', '.join(kinds)} that are not as they are written")
     except KeyError as error:
         raise RunError(str(folder / _FILE), "be a whole checkpoint", f"one without {error}", _REMEDY) from None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise RunError(str(folder / _FILE), "be a checkpoint of this version", error, _REMEDY) from None
-    return dict(facts)
+    return facts
+
+
+def _checksum(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _signed(value: Any) -> np.ndarray[Any, Any]:

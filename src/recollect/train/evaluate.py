@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from recollect.envs import Env, make
+from recollect.envs.checks import check_finite
 from recollect.envs.interface import Step
 from recollect.train.settings import Learner
 
@@ -27,12 +29,15 @@ def anew(step: Step) -> Any:
 _OWN = ("step", "updates", "length")
 
 
-def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> dict[str, float]:
+def evaluate(
+    learner: Learner, env: Env, seed: int, longest: int, going_on: Callable[[], bool] = lambda: True
+) -> dict[str, float] | None:
     """The mean over the first episode of every environment: each group's return (an agent's share of it), the length,
     and what the environment reports about episodes that end, as far as it does.
 
     Args:
         longest: Steps after which episodes that go on are taken as they are.
+        going_on: Asked at every step; where it says no, nothing is returned.
     """
     player = learner.player(env.num_envs, explore=False)
     seen = env.reset(seed=seed)
@@ -44,7 +49,10 @@ def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> d
     for _ in range(longest):
         if not going.any():
             break
+        if not going_on():
+            return None
         step = env.step(player.act(seen))
+        check_finite(env, step.row, int(lengths.max()))
         player.ended(anew(step))
         rows = step.row.get("lanes", slice(None))
         for name, key in names.items():
@@ -60,6 +68,9 @@ def evaluate(learner: Learner, env: Env, seed: int, longest: int = 100_000) -> d
                     reports.setdefault(name, []).append(np.asarray(values)[fresh])
         going &= ~step.ended
         seen = step.seen
+    if going.any() and env.limit is None:
+        many = f"{int(going.sum())} of {env.num_envs} episodes of {env.name} did not end within {longest:,} steps"
+        warnings.warn(f"{many} and are taken as they are (--eval-max-steps)", stacklevel=2)
     found = {name: float(value.mean()) for name, value in returns.items()}
     found["length"] = float(lengths.mean())
     for name, parts in reports.items():

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
-__all__ = ["put"]
+__all__ = ["own", "put"]
 
 
 def put(path: Path, data: bytes) -> None:
     """Put a file in the place of another at once, and know it on disk."""
-    new = path.with_suffix(f"{path.suffix}.new")
-    with open(new, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    new = path.with_name(f"{path.name}-{secrets.token_hex(8)}.new")
+    try:
+        with open(new, "xb") as file:  # a name that nobody knows beforehand, and no link
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
     handle = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def own(path: Path) -> Path:
+    """A path in a run's folder to write to; a link that lies there is removed, so that nothing is written elsewhere."""
+    if path.is_symlink():
+        path.unlink()
+    return path

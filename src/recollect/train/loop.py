@@ -18,13 +18,16 @@ import numpy as np
 import torch
 
 from recollect import envs
+from recollect.envs.checks import check_finite
 from recollect.envs.dice import seeds
 from recollect.envs.film import save_film
 from recollect.errors import OptionError, RunError
 from recollect.train import checkpoint
 from recollect.train.evaluate import anew, evaluate, film
+from recollect.train.files import own
 from recollect.train.records import Records, draw_curve
-from recollect.train.settings import Algorithm, RunConfig, lasting, read_run, settled, write_config
+from recollect.train.settings import Algorithm, RunConfig, lasting, read_config, read_run, settled, write_config
+from recollect.train.trust import check_trust
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
@@ -43,7 +46,13 @@ class Result:
     steps: int
     metrics: dict[str, float]
     """Of the last evaluation."""
-    interrupted: bool
+    signal: int = 0
+    """What ended it before its time; 0: nothing did."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it ended before its time."""
+        return self.signal != 0
 
 
 def run(
@@ -55,11 +64,12 @@ def run(
     config: RunConfig | None = None,
     **settings: Any,
 ) -> Result:
-    """Train an algorithm on an environment.
+    """Train an algorithm on an environment. Ctrl-C and SIGTERM end it with a checkpoint.
 
     Args:
         env: A name that ``recollect.envs.make`` knows.
-        folder: Where everything is kept; by default ``runs/<algorithm>-<environment>-<seed>-<time>``.
+        folder: Where everything is kept; by default ``runs/<algorithm>-<environment>-<seed>-<time>``. It may hold a run
+            of the same settings that was ended before its first checkpoint.
         settings: Of the run, by the names of ``RunConfig``.
 
     >>> from recollect.agents.maddpg import MADDPGConfig
@@ -67,10 +77,12 @@ def run(
     """
     chosen = settled(algorithm, replace(config or RunConfig(), **settings))
     folder = new_folder(algorithm, env, str(chosen.seed)) if folder is None else Path(folder)
-    begun, saved = (folder / "config.toml").exists(), checkpoint.exists(folder)
-    if begun or saved:
-        remedy = "Resume it, or choose another folder." if saved else "It has no checkpoint to resume: remove it."
-        raise RunError("folder", "not hold a run already", str(folder), remedy)
+    if checkpoint.exists(folder):
+        raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
+    begun = folder / "config.toml"
+    if begun.exists() and read_config(begun) != (env, algorithm, chosen):
+        remedy = "It has no checkpoint to resume: remove it."
+        raise RunError("folder", "not hold a run of other settings", str(folder), remedy)
     going = _Run(env, algorithm, chosen, folder, progress)  # before anything is written: it may be refused
     folder.mkdir(parents=True, exist_ok=True)
     write_config(folder / "config.toml", env, algorithm, chosen)
@@ -83,14 +95,18 @@ def new_folder(algorithm: Algorithm, env: str, what: str) -> Path:
     return Path("runs") / f"{algorithm.name}-{safe}-{what}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def resume(folder: str | Path, *, progress: Progress | None = None, steps: int | None = None) -> Result:
+def resume(
+    folder: str | Path, *, progress: Progress | None = None, steps: int | None = None, trust: bool = False
+) -> Result:
     """Go on with a run from its checkpoint, as if it had not stopped.
 
     Args:
         steps: Another number of steps in all.
+        trust: Whether to import the module of an environment that the run's settings name.
     """
     folder = Path(folder)
     env, algorithm, config = read_run(folder)
+    check_trust(env, folder / "config.toml", trust=trust)
     if steps is not None:
         taken = checkpoint.load_checkpoint(folder)["steps"]
         if steps < taken:
@@ -126,6 +142,7 @@ class _Run:
         self._figures: dict[str, float] = {}
         self._losses: Mapping[str, float] = {}
         self._evaluated = 0
+        self._stopped: list[int] = []
 
     def load(self) -> None:
         """Go on from the checkpoint in the folder."""
@@ -151,9 +168,11 @@ class _Run:
         config = self._config
         if not self._seen:
             self._seen = self._env.reset(seed=self._env_seed)
+            check_finite(self._env, self._seen, self._steps)
         self._records = self._records or Records(self._folder)
         try:
             with _interruptible() as stopped:
+                self._stopped = stopped
                 while self._steps < config.steps and not stopped:
                     self._collect()
                     self._learn()
@@ -164,10 +183,11 @@ class _Run:
                 done = self._steps >= config.steps
                 if done and self._evaluated != self._steps:
                     self._evaluate()
+                    done = not stopped
                 self._save()
                 if done:
                     self._finish()
-            return Result(self._folder, self._steps, self._figures, not done)
+            return Result(self._folder, self._steps, self._figures, 0 if done else stopped[0])
         finally:
             self._records.close()
             self._env.close()
@@ -180,6 +200,8 @@ class _Run:
     def _collect(self) -> None:
         action = self._player.act(self._seen, self._steps)
         step = self._env.step(action)
+        check_finite(self._env, step.row, self._steps)
+        check_finite(self._env, step.seen, self._steps)
         self._memory.append(**step.row, **self._notes(step.row.get("lanes")))
         rows = anew(step)
         if rows.any():
@@ -220,7 +242,11 @@ class _Run:
             self._losses = losses
 
     def _evaluate(self) -> None:
-        self._figures = {**evaluate(self._learner, self._judge, self._eval_seed), **self._losses}
+        longest = self._judge.limit or self._config.eval_max_steps
+        found = evaluate(self._learner, self._judge, self._eval_seed, longest, going_on=lambda: not self._stopped)
+        if found is None:
+            return
+        self._figures = {**found, **self._losses}
         self._evaluated = self._steps
         if self._progress is not None:
             self._progress(self._steps, self._config.steps, self._figures)
@@ -248,14 +274,14 @@ class _Run:
             return
         try:
             pictures = film(self._learner, self._name, self._config.env_options, self._eval_seed)
-            save_film(self._folder / "episode.gif", pictures, fps=10)
+            save_film(own(self._folder / "episode.gif"), pictures, fps=10)
         except Exception as error:  # all has been learned and saved
             warnings.warn(f"{self._name} could not be filmed: {error}", stacklevel=2)
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[list[int]]:
-    """A list that is not empty any more once Ctrl-C was pressed; pressed twice it interrupts at once."""
+    """A list of the signals that asked for an end: Ctrl-C, or a scheduler's SIGTERM; two of them end it at once."""
     pressed: list[int] = []
 
     def press(number: int, _: Any) -> None:
@@ -263,15 +289,18 @@ def _interruptible() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         pressed.append(number)
 
+    before = {}
     try:
-        before = signal.signal(signal.SIGINT, press)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, press)
     except ValueError:  # only the main thread hears signals
         yield pressed
         return
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep_freed_memory() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
 from recollect.errors import OptionError
-from recollect.train.files import put
+from recollect.train.files import own, put
 
 __all__ = ["WON", "Records", "draw_curve", "plain", "read_metrics", "save_picture"]
 
@@ -30,19 +32,29 @@ class Records:
         self._path = folder / "metrics.jsonl"
         kept = [line for line in read_metrics(folder) if after is not None and line["step"] <= after]
         put(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=None if after is None else after + 1)
+        self._board: Any = SummaryWriter(
+            str(own(folder / "tensorboard")), purge_step=None if after is None else after + 1
+        )
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Write values down."""
         with open(self._path, "a") as file:
             file.write(json.dumps({**values, "step": step}) + "\n")
-        for name, value in values.items():
-            self._board.add_scalar(name, value, step)
-        self._board.flush()
+        if self._board is None:
+            return
+        try:
+            for name, value in values.items():
+                self._board.add_scalar(name, value, step)
+            self._board.flush()
+        except Exception as error:  # its folder was removed: no reason to end a run
+            warnings.warn(f"TensorBoard's files are not written any more: {error}", stacklevel=2)
+            self._board = None
 
     def close(self) -> None:
         """Let go of the files."""
-        self._board.close()
+        if self._board is not None:
+            with contextlib.suppress(Exception):
+                self._board.close()
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
@@ -84,7 +96,7 @@ def save_picture(figure: Any, path: str | Path) -> Path:
         if path.suffix[1:].lower() not in known:
             raise OptionError("out", f"end in one of {', '.join(f'.{ending}' for ending in known)}", repr(str(path)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
+        figure.savefig(own(path), dpi=130)
         return path
     finally:
         plt.close(figure)

@@ -137,6 +137,8 @@ class RunConfig:
     """Steps between evaluations, which explore nothing."""
     eval_episodes: int = 100
     """Episodes of an evaluation."""
+    eval_max_steps: int = 10_000
+    """Steps after which an episode of an evaluation that goes on is taken as it is, where the environment has no limit."""
     save_every: int = 200_000
     """Steps between checkpoints; 0: only at the end and when interrupted."""
     film: bool = True
@@ -147,7 +149,7 @@ class RunConfig:
     """Options of the environment."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "eval_every", "eval_episodes", "threads"):
+        for name in ("steps", "eval_every", "eval_episodes", "eval_max_steps", "threads"):
             if getattr(self, name) < 1:
                 raise OptionError(name, "be at least 1", getattr(self, name))
         for name in ("seed", "save_every", "num_envs"):

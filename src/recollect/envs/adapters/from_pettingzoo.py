@@ -9,7 +9,8 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import Outcome, flat, is_number, nest, short, stack
+from recollect.envs.adapters.one import Outcome, flat, is_number, leaves, nest, short, stack
+from recollect.envs.checks import check_shape
 from recollect.envs.interface import AgentGroup, Array
 from recollect.errors import MissingExtra, OptionError
 from recollect.schema.spaces import by_kind
@@ -103,6 +104,8 @@ class FromPettingZoo:
                     if self._masked[agent] and not isinstance(group.obs_space, spaces.Dict):
                         value = value["observation"]
                     parts.append(flat(group.obs_space, value, key))
+                    for name, space in leaves(group.obs_space, key).items():
+                        check_shape(f"{name} of {agent} of {self.name}", parts[-1][name], space.shape or ())
                 else:
                     parts.append(_nothing(group.obs_space, key))
             seen |= stack(parts)

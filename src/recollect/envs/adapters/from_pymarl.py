@@ -12,11 +12,15 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.adapters.one import Outcome, short
+from recollect.envs.checks import check_shape
 from recollect.envs.dice import seeds
 from recollect.envs.interface import AgentGroup, Array
 from recollect.errors import EnvError, OptionError
 
 __all__ = ["FromPymarl", "MakePymarl"]
+
+
+_METHODS = ("reset", "step", "get_obs", "get_state", "get_avail_actions", "get_env_info")
 
 
 @final
@@ -31,7 +35,7 @@ class FromPymarl:
     """
 
     def __init__(self, env: Any, *, shared_reward: bool = True) -> None:
-        missing = [m for m in ("get_obs", "get_state", "get_avail_actions", "get_env_info") if not hasattr(env, m)]
+        missing = [method for method in _METHODS if not hasattr(env, method)]
         if missing:
             raise OptionError("env", "have PyMARL's methods", f"no {', '.join(missing)}")
         self._env = env
@@ -94,8 +98,12 @@ class FromPymarl:
         return Outcome(self._see(), {"reward": value}, terminated, truncated, dict(info))
 
     def _see(self) -> dict[str, Array]:
+        (group,) = self.groups
+        obs = [np.asarray(seen, np.float32) for seen in self._env.get_obs()]
+        for agent, seen in zip(group.agents, obs, strict=False):
+            check_shape(f"obs of {agent} of {self.name}", seen, group.obs_space.shape or ())
         return {
-            "obs": np.array(self._env.get_obs(), np.float32),
+            "obs": np.array(obs),
             "avail_actions": np.array(self._env.get_avail_actions()) > 0,
             "state": np.array(self._env.get_state(), np.float32),
         }
@@ -141,6 +149,10 @@ class MakePymarl:
             raise OptionError(
                 "environment", "name a class that can be imported", repr(self._path), str(error)
             ) from None
+        missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
+        if not isinstance(made, type) or missing:
+            lacks = f"one without {', '.join(missing)}" if isinstance(made, type) else "no class"
+            raise OptionError("environment", "name a class with PyMARL's methods", f"{self._path!r}, {lacks}")
         options = dict(self._options)
         shared = bool(options.pop("shared_reward", True))
         return FromPymarl(made(**options), shared_reward=shared)

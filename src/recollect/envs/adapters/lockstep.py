@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.adapters.one import One, Outcome, is_number, leaves, stack
+from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, numbers, schema_of
 from recollect.errors import OptionError
@@ -33,6 +34,7 @@ class Lockstep:
         self.limit = first.limit
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
+        self._shapes = {column.key: column.shape for column in self.schema}
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._seen: dict[str, Array] = {}
@@ -41,7 +43,7 @@ class Lockstep:
         """Begin new episodes everywhere and return what is seen."""
         each = [None] * self.num_envs if seed is None else seeds_for(seed, self.num_envs)
         self._seen = {}  # if one fails, none goes on before a reset that does not
-        self._seen = stack([one.reset(start) for one, start in zip(self._ones, each, strict=True)])
+        self._seen = stack([self._reset(index, start) for index, start in enumerate(each)])
         return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
@@ -51,15 +53,30 @@ class Lockstep:
         before, self._seen = self._seen, {}
         outcomes, begun = [], []
         for index, one in enumerate(self._ones):
-            outcome = one.step({key: value[index] for key, value in given.items()})
+            chosen = {key: value[index] for key, value in given.items()}
+            outcome = guarded(self._called(index), "step", lambda one=one, chosen=chosen: one.step(chosen))
+            self._check(index, outcome.seen)
             outcomes.append(outcome)
             over = outcome.terminated or outcome.truncated
             if over and self.at_end is not None:
                 self.at_end(index)
-            begun.append(one.reset() if over else None)
+            begun.append(self._reset(index, None) if over else None)
         step = gather(before, given, outcomes, begun, self._finals)
         self._seen = dict(step.seen)
         return step
+
+    def _reset(self, index: int, seed: int | None) -> dict[str, Array]:
+        seen = guarded(self._called(index), "reset", lambda: self._ones[index].reset(seed))
+        self._check(index, seen)
+        return seen
+
+    def _check(self, index: int, seen: Mapping[str, Array]) -> None:
+        for key, value in seen.items():
+            if key in self._shapes and value.shape != self._shapes[key]:
+                check_shape(f"{key} of {self._called(index)}", value, self._shapes[key])
+
+    def _called(self, index: int) -> str:
+        return f"environment {index} ({self.name})"
 
     def render(self, index: int = 0) -> Array:
         """A picture of one environment."""

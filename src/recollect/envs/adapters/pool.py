@@ -6,7 +6,6 @@ import contextlib
 import multiprocessing
 import signal
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -17,6 +16,7 @@ import numpy as np
 
 from recollect.envs.adapters.lockstep import check_actions, check_alike, check_started, final_names, gather
 from recollect.envs.adapters.one import One, is_number, stack
+from recollect.envs.checks import own_traceback
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import Array, Step, as_actions, schema_of
 from recollect.errors import EnvError, OptionError
@@ -24,7 +24,6 @@ from recollect.errors import EnvError, OptionError
 __all__ = ["Pool"]
 
 _REMEDY = "reset() starts it again; memory.cut() ends the episodes that were running."
-_MOST_TEXT = 4000
 _GRACE = 2.0  # seconds for processes to end by themselves
 
 
@@ -238,9 +237,7 @@ def _serve(pipe: Connection, makers: bytes) -> None:
                 made = True
             answer = ForkingPickler.dumps((True, _answer(ones, what, argument)))
         except Exception:
-            text = traceback.format_exc(limit=-3).strip()
-            text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} ..."
-            answer = ForkingPickler.dumps((False, text))
+            answer = ForkingPickler.dumps((False, own_traceback()))
         try:
             pipe.send_bytes(answer)
         except OSError:
