@@ -117,7 +117,7 @@ def test_by_name() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(
-        rc.errors.OptionError, match=r"^env must have PyMARL's methods, got no get_obs, get_state, get_av"
+        rc.errors.OptionError, match=r"^env must have PyMARL's methods, got no reset, step, get_obs, get_state, get_av"
     ):
         FromPymarl(object())
     env = FromPymarl(Old(own=True))

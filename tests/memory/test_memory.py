@@ -89,8 +89,8 @@ def test_len_full_clear_and_repr() -> None:
     play(memory, 8, every=4)
     assert (len(memory), memory.full, memory.ready) == (16, True, 16)
     assert repr(memory) == (
-        f"Memory(16 steps in 20 rows, 2 lanes, {memory.nbytes / 2**20:.1f} MiB, Uniform(replace=True), Transition(gamma=0.99), "
-        "Schema(obs: float32[2], action: uint8, reward: float32))"
+        f"Memory(16 steps in 20 rows, 2 lanes, {memory.nbytes / 2**20:.1f} MiB, Uniform(replace=True), "
+        "Transition(gamma=0.99), Schema(obs: float32[2], action: uint8, reward: float32))"
     )
     batch = memory.sample(4)
     memory.clear()

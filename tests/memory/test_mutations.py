@@ -69,7 +69,8 @@ for number in range(count):
             at = states + 64 * source.randrange(2) + 8 * source.randrange(4)
             file.seek(at)
             old = int.from_bytes(file.read(8), "little", signed=True)
-            new = source.choice([0, -1, 1 << 61, (1 << 60) - 1, -(1 << 63), (1 << 63) - 1, old + source.randrange(-200, 200)])
+            near = old + source.randrange(-200, 200)
+            new = source.choice([0, -1, 1 << 61, (1 << 60) - 1, -(1 << 63), (1 << 63) - 1, near])
             file.seek(at)
             file.write((new % (1 << 64)).to_bytes(8, "little"))
         elif kind == "flags":

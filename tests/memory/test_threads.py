@@ -319,7 +319,8 @@ for thread in threads:
     thread.start()
 for _ in range(150):
     try:
-        memory.extend(obs=obs, reward=np.zeros((100_000, 2)), terminated=terminated, truncated=truncated, final_obs=final)
+        memory.extend(obs=obs, reward=np.zeros((100_000, 2)), terminated=terminated, truncated=truncated,
+                      final_obs=final)
         memory.extend(lanes=lanes, obs=obs[:500], reward=np.zeros((500, 2)), terminated=terminated[:500],
                       truncated=truncated[:500], final_obs=final[:500])
     except rc.errors.OptionError:

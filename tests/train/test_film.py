@@ -48,7 +48,7 @@ class Chance:
 def test_films_show_the_end(name: str, options: dict[str, Any]) -> None:
     env = envs.make(name, **options)
     learner: Any = Chance(env)
-    length = evaluate(learner, env, 3)["length"]
+    length = evaluate(learner, env, 3, 1000)["length"]
     pictures = film(learner, name, options, 3)
     assert len(pictures) == length + 1
     if name == "marines_2v2":

@@ -281,7 +281,7 @@ def test_what_environments_report_hides_nothing() -> None:
             return step._replace(info={**told, "never": np.full(3, np.nan)})
 
     learner = SMALL.learner(envs.make("simple"), 0)
-    found = evaluate(learner, Reporting(), 0)  # type: ignore[arg-type]
+    found = evaluate(learner, Reporting(), 0, 1000)  # type: ignore[arg-type]
     assert found["return"] < 0
     assert found["length"] == 4
     assert (found["info/step"], found["info/return"], found["won"]) == (7, 99, 0.5)
@@ -321,7 +321,7 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
         train.resume(tmp_path / "run")
     state.write_bytes(whole)
     (tmp_path / "run" / "checkpoint.json").write_text('{"version": 9}')
-    with pytest.raises(rc.errors.RunError, match=r"of this version, got version 9, not 2\. Restore it"):
+    with pytest.raises(rc.errors.RunError, match=r"of this version, got version 9, not 3\. Restore it"):
         train.resume(tmp_path / "run")
     (tmp_path / "run" / "checkpoint.json").unlink()
     with pytest.raises(rc.errors.RunError, match=r"It has no checkpoint to resume: remove it\.$"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -39,8 +38,8 @@ class Memory:
         lanes: Environments that write side by side; values of a step then have a first axis ``[lanes, ...]``. None:
             one environment, and values without that axis.
         stack: Frames to stack when an observed field is read, by name; the episode's first frame is repeated.
-        storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. There must be none yet; ``Memory.open``
-            goes on with those that are there.
+        storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. There must be none yet;
+            ``Memory.open`` goes on with those that are there.
         threads: Threads that may share the copying of a batch of 8 MiB or more, 1 or 2.
 
     >>> import recollect as rc

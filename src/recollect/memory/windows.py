@@ -106,11 +106,11 @@ class Sequence:
     """``length`` consecutive steps, after up to ``burn_in`` earlier ones of the same episode that only warm up a state.
 
     Fields come as ``[B, T, ...]`` with T = burn_in + length; observed fields have one more, ``[B, T + 1, ...]``: what
-    was seen after the last step. What is trained on is ``[:, burn_in:]``: where an episode began too late for all of the
-    burn-in, zeros stand in for it on the left, and where it ended too early, zeros follow on the right. ``mask [B, T]``
-    is True for the steps to train on, ``lengths [B]`` counts them, and ``starts [B, T]`` is True where an episode
-    begins, so that a recurrent state has to begin anew. ``discount [B, T]`` is 0 where a step terminated, else gamma. A
-    drawn row is the first that is not burn-in, so every step of an episode is trained on equally often.
+    was seen after the last step. What is trained on is ``[:, burn_in:]``: where an episode began too late for all of
+    the burn-in, zeros stand in for it on the left, and where it ended too early, zeros follow on the right.
+    ``mask [B, T]`` is True for the steps to train on, ``lengths [B]`` counts them, and ``starts [B, T]`` is True where
+    an episode begins, so that a recurrent state has to begin anew. ``discount [B, T]`` is 0 where a step terminated,
+    else gamma. A drawn row is the first that is not burn-in, so every step of an episode is trained on equally often.
 
     Args:
         overlap: Steps that neighbouring sequences share; sequences then start only every ``length - overlap`` steps

@@ -32,9 +32,8 @@ class Records:
         self._path = folder / "metrics.jsonl"
         kept = [line for line in read_metrics(folder) if after is not None and line["step"] <= after]
         put(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
-        self._board: Any = SummaryWriter(
-            str(own(folder / "tensorboard")), purge_step=None if after is None else after + 1
-        )
+        self._events = own(folder / "tensorboard")
+        self._board: Any = SummaryWriter(str(self._events), purge_step=None if after is None else after + 1)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Write values down."""
@@ -43,6 +42,8 @@ class Records:
         if self._board is None:
             return
         try:
+            if not self._events.is_dir():  # found here rather than by the thread that writes
+                raise FileNotFoundError(self._events)
             for name, value in values.items():
                 self._board.add_scalar(name, value, step)
             self._board.flush()

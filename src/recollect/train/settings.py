@@ -138,7 +138,7 @@ class RunConfig:
     eval_episodes: int = 100
     """Episodes of an evaluation."""
     eval_max_steps: int = 10_000
-    """Steps after which an episode of an evaluation that goes on is taken as it is, where the environment has no limit."""
+    """Steps after which an evaluation takes an episode as it is, where the environment has no limit of its own."""
     save_every: int = 200_000
     """Steps between checkpoints; 0: only at the end and when interrupted."""
     film: bool = True

@@ -1,7 +1,8 @@
 """Consent to code that a file names.
 
-Settings in a file are data, but the name of an environment may name a module, and importing one runs it. A run's folder
-may come from anyone; so such a name counts only if whoever starts the command says so (docs/train.md, "Runs of others").
+Settings in a file are data, but the name of an environment may name a module, and importing one runs it. A run's
+folder may come from anyone; so such a name counts only if whoever starts the command says so (docs/train.md, "Runs of
+others").
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -54,7 +55,7 @@ class Lockstep:
         outcomes, begun = [], []
         for index, one in enumerate(self._ones):
             chosen = {key: value[index] for key, value in given.items()}
-            outcome = guarded(self._called(index), "step", lambda one=one, chosen=chosen: one.step(chosen))
+            outcome = guarded(self._called(index), "step", partial(one.step, chosen))
             self._check(index, outcome.seen)
             outcomes.append(outcome)
             over = outcome.terminated or outcome.truncated

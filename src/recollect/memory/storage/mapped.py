@@ -200,10 +200,10 @@ class Mapped:
     """Rows in a file that is mapped into memory: more than RAM holds, and there again when the program is.
 
     A new memory makes the file, ``Memory.open`` goes on with one that is there. After a crash of the program every step
-    that was appended is there, and an open episode goes on; call ``cut`` if its environment begins anew. After a crash of
-    the machine every row up to the last ``flush`` is there, but those that newer rows have overwritten since, and up to a
-    sixteenth of a lane more of the oldest; open episodes are cut then. Priorities are not in the file: ``Memory.save``
-    keeps them.
+    that was appended is there, and an open episode goes on; call ``cut`` if its environment begins anew. After a crash
+    of the machine every row up to the last ``flush`` is there, but those that newer rows have overwritten since, and up
+    to a sixteenth of a lane more of the oldest; open episodes are cut then. Priorities are not in the file:
+    ``Memory.save`` keeps them.
     """
 
     path: str | os.PathLike[str]

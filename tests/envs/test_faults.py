@@ -1,0 +1,165 @@
+"""Environments that break their promises are named: which one, which agent, which field, which step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+import recollect as rc
+from recollect import train
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.envs import registry
+from recollect.envs.adapters import FromGymnasium, FromPettingZoo, Lockstep
+from recollect.envs.checks import check_finite
+
+
+class Faulty(ParallelEnv):
+    """Two agents; what is wrong happens at the third step."""
+
+    metadata = {"name": "faulty"}  # noqa: RUF012
+    possible_agents = ["left", "right"]  # noqa: RUF012
+
+    def __init__(self, fault: str = "", length: int | None = 5) -> None:
+        self.fault, self.length, self.time = fault, length, 0
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Box(-1, 1, (2,))
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents, self.time = list(self.possible_agents), 0
+        return self.seen(), {agent: {} for agent in self.agents}
+
+    def seen(self) -> dict[str, Any]:
+        return {agent: np.zeros(2, np.float32) for agent in self.possible_agents}
+
+    def step(self, actions: Any) -> Any:
+        self.time += 1
+        seen, rewards = self.seen(), dict.fromkeys(self.possible_agents, 0.0)
+        if self.time == 3:
+            if self.fault == "obs":
+                seen["right"][1] = np.nan
+            elif self.fault == "reward":
+                rewards["right"] = np.inf
+            elif self.fault == "shape":
+                seen["right"] = np.zeros(3, np.float32)
+            elif self.fault == "raise":
+                raise KeyError("a table of its own")
+        over = self.time == self.length
+        if over:
+            self.agents = []
+        ends = dict.fromkeys(self.possible_agents, over)
+        return seen, rewards, dict.fromkeys(self.possible_agents, False), ends, {a: {} for a in self.possible_agents}
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def make(num_envs: int = 1, fault: str = "", length: int = 5) -> Lockstep:
+        faults = [""] * (num_envs - 1) + [fault]
+        return Lockstep([FromPettingZoo(Faulty(one, length or None)) for one in faults])
+
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    rc.envs.register("faulty", make)
+    return make
+
+
+SMALL = MADDPGConfig(hidden=(8, 8), batch=16, warmup=50, capacity=1000)
+FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "film": False}
+
+
+@pytest.mark.parametrize(("fault", "field", "value"), [("obs", "obs", "nan"), ("reward", "reward", "inf")])
+def test_what_is_not_finite_is_named(faulty: Any, fault: str, field: str, value: str, tmp_path: Path) -> None:
+    with pytest.raises(rc.errors.EnvError) as caught:
+        train.run(SMALL, "faulty", folder=tmp_path / "run", env_options={"fault": fault}, **FEW)
+    assert str(caught.value) == (
+        f"{field} of right in environment 3 of faulty after 8 steps must be finite, got {value}. "
+        "Mend the environment, or wrap it so that it gives finite numbers."
+    )
+
+
+def test_final_observations_and_states_too() -> None:
+    env = rc.envs.make("simple_tag", num_envs=2)
+    values = {"agent/final_obs": np.zeros((2, 1, 14), np.float32), "state": np.zeros((2, 5), np.float32)}
+    values["agent/final_obs"][1, 0, 3] = np.nan
+    with pytest.raises(rc.errors.EnvError, match=r"^agent/final_obs of agent_0 in environment 1 of simple_tag after 7"):
+        check_finite(env, values, 7)
+    values["agent/final_obs"][:] = 0
+    values["state"][1, 2] = -np.inf
+    with pytest.raises(rc.errors.EnvError, match=r"^state of environment 1 of simple_tag after 7 steps must be finite"):
+        check_finite(env, values, 7)
+
+
+def test_a_wrong_shape_is_named(faulty: Any) -> None:
+    env = faulty(2, "shape")
+    env.reset(seed=0)
+    for _ in range(2):
+        env.step(np.zeros((2, 2), int))
+    with pytest.raises(rc.errors.EnvError) as caught:
+        env.step(np.zeros((2, 2), int))
+    assert str(caught.value) == (
+        "obs of right of faulty must have shape [2], got [3]. Its space says so; mend the one or the other."
+    )
+
+
+class Wrong(gymnasium.Env):
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.zeros(3, np.float32), {}
+
+
+def test_a_wrong_shape_of_a_gymnasium_environment_is_named() -> None:
+    with pytest.raises(rc.errors.EnvError) as caught:
+        Lockstep([FromGymnasium(Wrong())]).reset(seed=0)
+    assert str(caught.value) == (
+        "obs of environment 0 (Wrong) must have shape [1, 2], got [1, 3]. Its space says so; mend the one or the other."
+    )
+
+
+def test_an_exception_comes_with_its_own_traceback(faulty: Any) -> None:
+    env = faulty(2, "raise")
+    env.reset(seed=0)
+    for _ in range(2):
+        env.step(np.zeros((2, 2), int))
+    with pytest.raises(rc.errors.EnvError) as caught:
+        env.step(np.zeros((2, 2), int))
+    said = str(caught.value)
+    assert said.startswith("step of environment 1 (faulty) must not raise, got Traceback (most recent call last):")
+    assert said.endswith("KeyError: 'a table of its own'")
+    assert "raise KeyError" in said
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_an_evaluation_ends_where_episodes_do_not(faulty: Any, tmp_path: Path) -> None:
+    few = {**FEW, "eval_max_steps": 30, "env_options": {"length": 0}}
+    with pytest.warns(
+        UserWarning, match=r"2 of 2 episodes of faulty did not end within 30 steps and are taken as they"
+    ):
+        result = train.run(SMALL, "faulty", folder=tmp_path / "run", **few)
+    assert result.metrics["length"] == 30
+
+
+def test_a_removed_tensorboard_ends_no_run(tmp_path: Path) -> None:
+    import shutil
+
+    removed = []
+
+    def progress(steps: int, total: int, figures: Any) -> None:
+        board = tmp_path / "run" / "tensorboard"
+        if steps > 120 and board.exists() and not removed:
+            shutil.rmtree(board)
+            removed.append(steps)
+
+    with pytest.warns(UserWarning, match="TensorBoard's files are not written any more"):
+        result = train.run(SMALL, "simple_spread", folder=tmp_path / "run", progress=progress, **{**FEW, "steps": 600})
+    assert removed
+    assert result.steps == 600

@@ -1,0 +1,181 @@
+"""Run folders from strangers: what they may do, and what they may not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recollect as rc
+from recollect import cli, train
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.train import checkpoint
+from recollect.train.replay import load_run
+
+SMALL = MADDPGConfig(hidden=(8, 8), batch=16, warmup=50, capacity=1000)
+FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "film": False}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    train.run(SMALL, "simple_spread", folder=tmp_path / "run", **FEW)
+    return tmp_path / "run"
+
+
+def poison(folder: Path, env: str, options: dict[str, Any]) -> None:
+    """Another environment in the settings, and in the checkpoint with a right checksum."""
+    path = folder / "config.toml"
+    text = path.read_text().replace('env = "simple_spread"', f"env = {json.dumps(env)}")
+    lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+    path.write_text(text.replace("\n[maddpg]", "\n".join(["", "[run.env_options]", *lines, "", "[maddpg]"])))
+    facts = json.loads((folder / "checkpoint.json").read_text())
+    del facts["checksum"]
+    facts["settings"] |= {"env": env, "env_options": options}
+    facts["checksum"] = checkpoint._checksum(facts)
+    (folder / "checkpoint.json").write_text(json.dumps(facts))
+
+
+HOSTILE = {
+    "pymarl": lambda mark: ("pymarl:subprocess:Popen", {"args": ["touch", mark]}),
+    "function": lambda mark: ("pymarl:os:system", {"command": f"touch {mark}"}),
+    "pettingzoo": lambda _: ("pettingzoo:hostile", {}),
+    "gymnasium": lambda _: ("gymnasium:hostile:Env-v0", {}),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_command_runs_what_a_folder_names(
+    folder: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / "hostile.py").write_text(f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n")
+    monkeypatch.delitem(sys.modules, "hostile", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    env, options = HOSTILE[kind](str(mark))
+    poison(folder, env, options)
+    for command in (
+        ["eval", str(folder)],
+        ["watch", str(folder), "--out", "film.gif"],
+        ["train", "--resume", str(folder)],
+        ["train", "--resume", str(folder), "--steps", "400"],
+        ["train", "--config", str(folder / "config.toml"), "--folder", "another"],
+        ["train", "--config", str(folder / "config.toml"), "--folder", "more", "--seeds", "1", "2"],
+    ):
+        assert cli.main(command) == 2
+        said = capsys.readouterr().err
+        assert "must be trusted, since it runs code that the file names" in said, command
+        assert "pass --trust (in Python: trust=True)" in said
+    for command in (["plot", str(folder)], ["inspect", str(folder)]):
+        assert cli.main(command) == 0
+    for call in (train.resume, load_run):
+        with pytest.raises(rc.errors.OptionError, match="must be trusted"):
+            call(folder)
+    assert not mark.exists()
+    # With consent a module is imported; but what is no environment is still not called.
+    with pytest.raises(rc.errors.RecollectError):
+        load_run(folder, trust=True)
+    assert mark.exists() == (kind in ("pettingzoo", "gymnasium"))
+
+
+def test_the_message_in_full(folder: Path) -> None:
+    poison(folder, "pymarl:subprocess:Popen", {})
+    with pytest.raises(rc.errors.OptionError) as caught:
+        load_run(folder)
+    assert str(caught.value) == (
+        f"env in {folder / 'config.toml'} must be trusted, since it runs code that the file names, got "
+        "'pymarl:subprocess:Popen'. It imports 'subprocess'. If you know where this run is from, pass --trust "
+        "(in Python: trust=True)."
+    )
+    for name, message in {
+        "pymarl:subprocess:Popen": "got 'subprocess:Popen', one without reset, step, get_obs, get_state, "
+        "get_avail_actions, get_env_info",
+        "pymarl:os:system": "got 'os:system', no class",
+    }.items():
+        with pytest.raises(rc.errors.OptionError) as caught:
+            rc.envs.make(name)
+        assert str(caught.value) == f"environment must name a class with PyMARL's methods, {message}"
+
+
+def test_links_in_a_folder_lead_nowhere(folder: Path, tmp_path: Path) -> None:
+    """What a run writes replaces a link, and does not follow it."""
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    names = ["watch.gif", "curve.png", "metrics.jsonl.new", "checkpoint.json.new", "config.toml.new", "metrics.jsonl"]
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(target)
+    other = 1 - json.loads((folder / "checkpoint.json").read_text())["place"]
+    for name in ("tensorboard", f"memory-{other}"):
+        if (folder / name).exists():
+            subprocess.run(["rm", "-r", str(folder / name)], check=True)
+        (folder / name).symlink_to(kept)
+    assert cli.main(["watch", str(folder)]) == 0
+    assert cli.main(["train", "--resume", str(folder), "--steps", "400"]) == 0
+    assert target.read_text() == "precious"
+    assert list(kept.iterdir()) == []
+    assert not any(path.name.endswith(".new") and not path.is_symlink() for path in folder.iterdir())
+
+
+def test_a_damaged_checkpoint_is_found(folder: Path) -> None:
+    path = folder / "checkpoint.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"steps": 200', '"steps": 201'))
+    with pytest.raises(rc.errors.RunError) as caught:
+        load_run(folder)
+    assert str(caught.value) == (
+        f"{path} must be a checkpoint of this version, got another checksum. "
+        "Restore it from a copy, or begin a new run."
+    )
+    facts = json.loads(whole)
+    del facts["checksum"]
+    for name in facts:
+        for value in (None, -1, "x", [], {"x": 1}, 1e300, True):
+            changed = {**facts, name: value}
+            path.write_text(json.dumps({**changed, "checksum": checkpoint._checksum(changed)}))
+            with contextlib.suppress(rc.errors.RecollectError):
+                load_run(folder)
+    for text in ("[]", "3", "null", "[" * 100_000, ""):
+        path.write_text(text)
+        with pytest.raises(rc.errors.RunError):
+            load_run(folder)
+
+
+TERM = """
+import os, signal, sys, threading
+from recollect import cli
+threading.Timer(float(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+sys.exit(cli.main(["train", "maddpg", "simple_spread", "--folder", sys.argv[1], "--steps", "100000000",
+    "--num-envs", "4", "--hidden", "8", "8", "--batch", "16", "--warmup", "50", "--capacity", "1000",
+    "--eval-every", "100000000"]))
+"""
+
+
+def test_sigterm_saves(tmp_path: Path) -> None:
+    """A scheduler's way to end a job: a checkpoint, and the exit code that says so."""
+    folder = tmp_path / "run"
+    done = subprocess.run([sys.executable, "-c", TERM, str(folder), "6"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 143, done.stderr
+    assert "go on with: recollect train --resume" in done.stderr
+    assert checkpoint.load_checkpoint(folder)["steps"] > 0
+
+
+def test_seeds_go_on_before_the_first_checkpoint(tmp_path: Path) -> None:
+    """A seed that was killed early begins anew; one of other settings is refused."""
+    few = ["--steps", "200", "--num-envs", "4", "--eval-every", "100", "--eval-episodes", "2", "--no-film"]
+    small = ["--hidden", "8", "8", "--batch", "16", "--warmup", "50", "--capacity", "1000"]
+    command = ["train", "maddpg", "simple_spread", "--folder", str(tmp_path / "all"), *few, *small, "--seeds", "3", "4"]
+    assert cli.main(command) == 0
+    for name in ("checkpoint.json", "state-0.safetensors"):
+        (tmp_path / "all" / "seed_4" / name).unlink()
+    assert cli.main(command) == 0
+    assert load_run(tmp_path / "all" / "seed_4").steps == 200
+    (tmp_path / "all" / "seed_4" / "checkpoint.json").unlink()
+    assert cli.main([*command, "--gamma", "0.5"]) == 2
