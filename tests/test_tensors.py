@@ -75,3 +75,31 @@ def test_without_torch_the_remedy_is_named(batch: rc.Batch, monkeypatch: pytest.
     with pytest.raises(rc.errors.MissingExtra) as caught:
         rc.to_torch(batch)
     assert str(caught.value) == "torch must be installed for this, got nothing. Run: pip install 'recollect[torch]'"
+
+
+def test_actions_are_int64() -> None:
+    """Stored in a byte, but torch's functions want int64; images stay as they are."""
+    schema = rc.Schema(
+        obs=rc.Field((4, 4), "uint8"),
+        action=rc.Field((2,), "uint8"),
+        last_action=rc.Field((), "int16"),
+        team=rc.Group({"action": rc.Field((), "uint8"), "traction": rc.Field((), "uint8")}),
+        avail_actions=rc.Field((3,), "bool"),
+    )
+    memory = rc.Memory(schema, 10, seed=0)
+    memory.append(
+        obs=np.ones((4, 4), np.uint8),
+        action=[1, 2],
+        last_action=2,
+        team={"action": 1, "traction": 1},
+        avail_actions=[True, True, False],
+        terminated=True,
+        truncated=False,
+    )
+    batch = rc.to_torch(memory.sample(4))
+    assert batch.action.dtype == batch.last_action.dtype == batch.team.action.dtype == torch.int64
+    assert batch.obs.dtype == batch.team.traction.dtype == torch.uint8
+    assert batch.avail_actions.dtype == torch.bool
+    assert torch.zeros(4, 3).gather(1, batch.action).shape == (4, 2)
+    assert torch.nn.functional.one_hot(batch.action, 3).sum() == 8
+    assert torch.nn.Embedding(3, 2)(batch.last_action).shape == (4, 2)

@@ -9,6 +9,7 @@ from recollect import errors
 from recollect.memory import (
     Batch,
     Episodes,
+    FrameStack,
     Linear,
     Mapped,
     Memory,
@@ -37,6 +38,7 @@ __all__ = [
     "Batch",
     "Episodes",
     "Field",
+    "FrameStack",
     "Group",
     "Linear",
     "Mapped",

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["to_torch"]
 
+_ACTION = frozenset({"action", "actions"})
+
 
 def to_torch(
     batch: dict[str, Any], device: str | torch.device | None = None, *, pin: bool = False, non_blocking: bool = False
 ) -> Nest:
-    """The batch as tensors, nested alike. On the CPU they share the batch's memory; nothing is copied.
+    """The batch as tensors, nested alike. On the CPU they share the batch's memory.
+
+    Whole-numbered actions alone are copied: they are stored small, and come as int64, so that ``gather``, ``one_hot``
+    and ``Embedding`` take them. Actions are entries with ``action`` as a word of their name, such as ``last_action``.
 
     Other frameworks take the arrays themselves by DLPack: ``jax.dlpack.from_dlpack(batch.obs)``.
 
@@ -35,14 +40,15 @@ def to_torch(
     if pin and not torch.accelerator.is_available():
         raise OptionError("pin", "be False where torch finds no accelerator", pin)
 
-    def convert(value: Any) -> Any:
+    def convert(key: str, value: Any, is_action: bool) -> Any:
+        is_action = is_action or not _ACTION.isdisjoint(key.split("_"))
         if isinstance(value, dict):
-            return Nest({key: convert(inner) for key, inner in value.items()})
+            return Nest({name: convert(name, inner, is_action) for name, inner in value.items()})
         if not isinstance(value, np.ndarray):
             return value
-        tensor = torch.from_numpy(value)
+        tensor = torch.from_numpy(value.astype(np.int64) if is_action and value.dtype.kind in "iu" else value)
         if pin:
             tensor = tensor.pin_memory()
         return tensor if device is None else tensor.to(device, non_blocking=non_blocking)
 
-    return Nest({key: convert(value) for key, value in batch.items()})
+    return Nest({key: convert(key, value, False) for key, value in batch.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -259,6 +260,68 @@ def test_damaged_files_of_rows(tmp_path: Path, cases: int) -> None:
         finally:
             copy.unlink()
     assert refused > cases * 0.3
+
+
+@pytest.mark.parametrize("cases", CASES)
+def test_hostile_headers_of_rows(tmp_path: Path, cases: int) -> None:
+    """Headers made to harm, with right checksums: an error, or rows that can be read."""
+    path, copy = tmp_path / "rows", tmp_path / "copy"
+    with new_memory(60, storage=rc.Mapped(path)) as memory:
+        fill(memory, 0, 90)
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[20:24], "little")
+    described = json.loads(whole[8192 : 8192 + size])
+    lanes = [{**described, "lanes": n} for n in (0, 2**31 + 1, 2**62, 2**63, 2**70, -1, 1.5)]
+    spans = [{**described, "span": n} for n in (0, 2**46, 2**62, 2**70)]
+    refused = 0
+    for case in range(cases):
+        source = random.Random(case)
+        changed = (lanes + spans)[case] if case < 11 else hostile(described, source)
+        text = json.dumps(changed).encode()
+        data = bytearray(whole)
+        data[8192 : 8192 + max(len(text), size)] = text.ljust(max(len(text), size), b"\0")
+        data[20:24], data[24:32] = len(text).to_bytes(4, "little"), int(digest(text), 16).to_bytes(8, "little")
+        copy.write_bytes(data)
+        try:
+            with rc.Memory.open(rc.Mapped(copy)) as memory:
+                memory.sample(4)
+        except rc.errors.RecollectError:
+            refused += 1
+        assert case >= 11 or refused == case + 1
+    assert refused > cases * 0.3
+
+
+@pytest.mark.parametrize("cases", CASES)
+def test_hostile_journals(tmp_path: Path, cases: int) -> None:
+    """Records made to harm, with right checksums: an error, or a memory that works."""
+    folder = tmp_path / "saved"
+    make(folder, "journal")
+    (path,) = folder.glob("journal-*.log")
+    data, records, at = path.read_bytes(), [], 0
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 8], "little")
+        records.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    for case in range(cases):
+        source = random.Random(case)
+        changed = [bytearray(record) for record in records]
+        one = source.choice(changed)
+        for _ in range(source.choice([1, 3])):
+            one[source.randrange(min(len(one), source.choice([40, 1 << 30])))] ^= 1 << source.randrange(8)
+        if source.random() < 0.2:
+            del one[source.randrange(8, len(one)) :]
+        if source.random() < 0.1:
+            changed.append(source.choice(changed))
+        path.write_bytes(
+            b"".join(
+                len(one).to_bytes(8, "little") + int(digest(bytes(one)), 16).to_bytes(8, "little") + bytes(one)
+                for one in changed
+            )
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(rc.errors.RecollectError):
+                rc.Memory.load(folder, salvage=source.random() < 0.5).sample(8)
 
 
 @pytest.mark.parametrize("content", [b"", bytes(500)])

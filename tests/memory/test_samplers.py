@@ -266,3 +266,43 @@ def test_bad_settings(make: Any, message: str) -> None:
     with pytest.raises(OptionError) as caught:
         make()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("batch", "errors", "message"),
+    [
+        ({}, [1.0], "batch must have lanes and serials, got dict. Pass the batch that sample returned."),
+        (3, [1.0], "batch must have lanes and serials, got int. Pass the batch that sample returned."),
+        ({"lanes": [0], "serials": [0, 1]}, [1.0, 1.0], "batch must have as many lanes as serials, got 1 and 2"),
+        ({"lanes": [0.5], "serials": [0]}, [1.0], "batch.lanes must be whole numbers [B], got float64[1]"),
+        ({"lanes": [[0]], "serials": [[0]]}, [1.0], "batch.lanes must be whole numbers [B], got int64[1, 1]"),
+        ({"lanes": [0, 0], "serials": [0, 1]}, [1.0], "errors must be numbers of shape [2], got float64[1]"),
+        ({"lanes": [0], "serials": [0]}, "x", "errors must be numbers of shape [1], got <U1[]"),
+    ],
+)
+def test_odd_rows_and_errors(batch: Any, errors: Any, message: str) -> None:
+    memory = filled([[4]], sampler=rc.Prioritized())
+    before = memory.priorities
+    with pytest.raises(rc.errors.PriorityError) as caught:
+        memory.reweigh(batch, errors)
+    assert str(caught.value) == message
+    np.testing.assert_array_equal(memory.priorities, before)
+
+
+def test_errors_of_a_wider_type() -> None:
+    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, eps=1e-9))
+    batch = memory.read([0, 0], [0, 1])
+    assert memory.reweigh(batch, np.array([3, 5], np.longdouble)) == 0
+    np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
+    with pytest.raises(rc.errors.PriorityError, match="errors must be finite"):
+        memory.reweigh(batch, np.array([1, np.finfo(np.longdouble).max]))
+    np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("state", [{}, 3, {"key0": 1, "key1": 2, "position": 3}])
+def test_a_random_state_that_is_none(state: Any) -> None:
+    memory = filled([[4]])
+    before = memory.random_state
+    with pytest.raises(OptionError, match=r"^random_state must have key0, key1, position, batches, got "):
+        memory.random_state = state
+    assert memory.random_state == before

@@ -248,3 +248,39 @@ def test_a_view_of_the_memory_may_be_stored_again() -> None:
         target.append(obs=np.full(128, t, "f4"), terminated=False, truncated=False)
     target.extend(obs=target["obs"][0:4], terminated=np.zeros(4, bool), truncated=np.zeros(4, bool))
     assert target["obs"][:, 0].tolist() == [8, 8, 1, 2, 3, 5, 6, 7]
+
+
+def test_unaligned_arrays_are_taken() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 10, seed=0)
+    odd = np.frombuffer(b"?" + np.array([1.5, 2.5], np.float32).tobytes(), np.uint8)[1:].view(np.float32)
+    assert not odd.flags.aligned
+    memory.append(obs=odd, reward=0.0, terminated=True, truncated=False, final_obs=odd)
+    swapped = np.array([1.5, 2.5], ">f4")
+    memory.append(obs=swapped, reward=0.0, terminated=True, truncated=False)
+    assert memory.sample(4).obs.tolist() == [[1.5, 2.5]] * 4
+    values = np.frombuffer(b"?" * 33, np.uint8)[1:].view(np.float64)[:, None]
+    flags = np.zeros((4, 1), bool)
+    assert rc.targets.discounted_returns(values, terminated=flags).shape == (4, 1)
+
+
+def test_masked_values_are_refused() -> None:
+    """A mask says that a number is none; without one a masked array is an array."""
+    memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 10, seed=0)
+    step = {"reward": 0.0, "terminated": False, "truncated": False}
+    hidden = np.ma.masked_array([1.0, 2.0], [False, True])
+    with pytest.raises(StepError) as caught:
+        memory.append(obs=hidden, **step)
+    assert str(caught.value) == (
+        "obs must have no masked values, got some. Fill them: value.filled(0). (nothing was stored)"
+    )
+    with pytest.raises(StepError, match="final_obs must have no masked values"):
+        memory.append(obs=[1, 2], final_obs=hidden, **{**step, "truncated": True})
+    with pytest.raises(StepError, match="terminated must have no masked values"):
+        memory.append(obs=[1, 2], **{**step, "terminated": np.ma.masked})
+    memory.append(obs=np.ma.masked_array([1.0, 2.0], [False, False]), **step)
+    memory.append(obs=[1, 2], **step)
+    assert len(memory) == 2
+    with pytest.raises(rc.errors.OptionError, match="reward must have no masked values"):
+        rc.targets.gae(hidden[:, None], np.zeros((2, 1)), np.zeros((2, 1)), terminated=np.zeros((2, 1), bool))
+    with pytest.raises(rc.errors.OptionError, match="serials must have no masked values"):
+        memory.read([0, 0], hidden)

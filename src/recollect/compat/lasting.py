@@ -9,12 +9,13 @@ import secrets
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-from recollect.errors import OptionError, SnapshotError
+from recollect.errors import OptionError, RecollectError, SnapshotError
 from recollect.memory import Memory
 from recollect.memory.copying import packed, unpacked
 from recollect.memory.snapshot.manifest import digest
@@ -109,13 +110,17 @@ class Lasting(ABC):
         for name, fact in self._facts().items():
             if note["facts"].get(name) != fact:
                 raise OptionError("folder", f"hold a buffer whose {name} is {fact}", note["facts"].get(name), remedy)
-        loaded, mine = Memory.load(folder / note["rows"]), self._mold(note["notes"])
+        loaded, mine = Memory.load(folder / note["rows"]), self._molded(folder, note)
         for name in ("schema", "capacity", "lanes", "sampler", "window"):
             theirs, ours = getattr(loaded, name), getattr(mine, name)
             if theirs != ours:
                 raise OptionError("folder", f"hold a buffer whose {name} is {ours}", theirs, remedy)
-        with self._lock:
+        with self._lock, _believed(folder):
             self._adopt(loaded, note["notes"])
+
+    def _molded(self, folder: Path, note: dict[str, Any]) -> Memory:
+        with _believed(folder):
+            return self._mold(note["notes"])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything as a dict of byte arrays by file name; ``torch.save`` and pickle take it."""
@@ -139,16 +144,32 @@ def _copied(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any], state: dic
 
 def _read_note(path: Path) -> dict[str, Any]:
     try:
-        whole = json.loads(path.read_bytes())
-        inside = whole["buffer"]
-        right = whole["xxh64"] == digest(inside.encode())
+        read = json.loads(path.read_bytes())
+        inside = read["buffer"]
+        right = read["xxh64"] == digest(inside.encode())
         note: dict[str, Any] = json.loads(inside)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         remedy = "Choose a folder that save wrote."
         raise SnapshotError(str(path), "be a buffer's note in JSON", error, remedy) from None
     if not right:
         raise SnapshotError(str(path), "be what was saved", "another checksum", "Use an older copy of it.")
+    kinds = {"kind": str, "rows": str, "facts": dict, "notes": dict}
+    whole = isinstance(note, dict) and all(isinstance(note.get(name), kind) for name, kind in kinds.items())
+    if not whole or not _ROWS.fullmatch(note["rows"]):
+        raise SnapshotError(str(path), f"have {', '.join(kinds)}", inside[:60], "Use an older copy of it.")
     return note
+
+
+@contextmanager
+def _believed(folder: Path) -> Iterator[None]:
+    """Turns what goes wrong with notes that are none of a buffer's into the error of a damaged file."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        if isinstance(error, RecollectError):
+            raise
+        rule = "hold the notes of a buffer"
+        raise SnapshotError(str(folder / _NOTE), rule, repr(error)[:80], "Use an older copy of it.") from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from recollect.memory import targets
 from recollect.memory.batch import Batch, Nest
+from recollect.memory.frames import FrameStack
 from recollect.memory.memory import Memory
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Linear, Prioritized, Recent, Sampler, Shuffled, Uniform
@@ -12,6 +13,7 @@ from recollect.memory.writer import Writer
 __all__ = [
     "Batch",
     "Episodes",
+    "FrameStack",
     "Linear",
     "Mapped",
     "Memory",

@@ -123,6 +123,10 @@ class Manifest:
         return names | ({self.state.file} if self.state else set()) | ({self.journal} if self.journal else set())
 
 
+class NewerSnapshot(SnapshotError):
+    """A snapshot of a format that only a newer recollect knows; not to be written over."""
+
+
 def digest(data: Any) -> str:
     """XXH64 of some bytes, in hexadecimal."""
     hashed = _core.Hash()
@@ -148,10 +152,12 @@ def read_manifest(folder: Path) -> Manifest:
         raise SnapshotError(
             str(path), f"begin with the format {FORMAT!r}", _brief(about), "It is another kind of file."
         )
-    if about.get("version") != VERSION:
-        raise SnapshotError(
-            str(path), f"be of format version {VERSION}", _brief(about.get("version")), "Use a newer recollect."
-        )
+    version = about.get("version")
+    if version != VERSION:
+        newer = type(version) is int and version > VERSION
+        remedy = "Use a newer recollect, or another folder." if newer else "It is damaged."
+        kind = NewerSnapshot if newer else SnapshotError
+        raise kind(str(path), f"be of format version {VERSION}", _brief(version), remedy)
     if about.get("bytes") != len(text) or about.get("xxh64") != digest(text):
         raise SnapshotError(str(path), "match its checksum", "a damaged or cut-off file", "Restore it from a copy.")
     try:

@@ -26,6 +26,7 @@ from recollect.memory.snapshot.manifest import (
     FileNote,
     LaneNote,
     Manifest,
+    NewerSnapshot,
     Run,
     Segment,
     read_manifest,
@@ -132,8 +133,15 @@ def _sync_again(path: Path) -> None:
 
 
 def _previous(folder: Path) -> Manifest | None:
+    """The snapshot that is there; None if there is none, or it is damaged.
+
+    Raises:
+        NewerSnapshot: If a newer recollect made it.
+    """
     try:
         return read_manifest(folder)
+    except NewerSnapshot:
+        raise
     except SnapshotError:
         return None
 
