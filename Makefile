@@ -1,4 +1,4 @@
-# make demo | test | check | test-slow | bench | scores | sanitize | clean. Each sets up what it needs on first use.
+# make demo | test | check | test-slow | bench | scores | sanitize | tsan | clean. Each sets up what it needs on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,8 +14,10 @@ AGILERL_VENV := .venv-agilerl
 BENCHMARL_VENV := .venv-benchmarl
 SANITIZE_VENV := .venv-sanitize
 SANITIZE_READY := $(SANITIZE_VENV)/.ready
+TSAN_VENV := .venv-tsan
+TSAN_READY := $(TSAN_VENV)/.ready
 
-.PHONY: help setup demo test check test-slow bench bench-quick scores sanitize stub clean
+.PHONY: help setup demo test check test-slow bench bench-quick scores sanitize tsan stub clean
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
@@ -25,6 +27,7 @@ help:
 	@echo "make bench      measure against other libraries, write docs/bench (QUICK=1: two minutes)"
 	@echo "make scores     train everything with five seeds, write docs/bench/scores.md (hours)"
 	@echo "make sanitize   the tests of the core under the address and undefined-behaviour sanitisers"
+	@echo "make tsan       the threaded tests of the memory under the thread sanitiser"
 	@echo "make stub       write src/recollect/_core.pyi again from the compiled core"
 	@echo "make clean      remove everything that was built or installed here"
 
@@ -46,7 +49,8 @@ $(READY): $(DEPS) $(CORE)
 demo: $(READY)
 	@echo "--- make demo: MADDPG on simple_spread, three agents that cover three landmarks (three minutes)"
 	@rm -rf runs/demo
-	@$(BIN)/recollect train maddpg simple_spread --folder runs/demo --steps 1000000 --capacity 500000 --save-every 0
+	@$(BIN)/recollect train maddpg simple_spread --folder runs/demo --steps 1000000 --capacity 500000 --save-every 0 \
+		--option continuous_actions=true
 
 check: $(READY)
 	@echo "--- ruff"
@@ -119,9 +123,26 @@ sanitize: $(SANITIZE_READY)
 		$(SANITIZE_VENV)/bin/python -m pytest tests/core tests/memory tests/schema -p no:cacheprovider \
 		-m "not slow" -k "not takes_no_ram and not little_memory and not give_their_memory_back"
 
+$(TSAN_READY): $(DEPS) $(CORE)
+	@echo "--- building the core with the thread sanitiser"
+	@$(PYTHON) -m venv $(TSAN_VENV)
+	@$(TSAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		pip $(BUILD) pytest hypothesis
+	@$(TSAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+		--config-settings=cmake.define.RECOLLECT_TSAN=ON --config-settings=build-dir=build/tsan .
+	@touch $@
+
+# Only what the core itself does is seen: Python and NumPy are not built this way (tests/memory/tsan.txt).
+tsan: $(TSAN_READY)
+	@echo "--- threaded tests under the thread sanitiser"
+	@LD_PRELOAD="$$(g++ -print-file-name=libtsan.so)" \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/tests/memory/tsan.txt halt_on_error=0 exitcode=66 die_after_fork=0" \
+		$(TSAN_VENV)/bin/python -m pytest tests/memory/test_threads.py tests/memory/test_shared.py \
+		-p no:cacheprovider -s -m "not slow" -k "threads or block or forks or save or small_ring or changing"
+
 stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
 
 clean:
-	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(SANITIZE_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

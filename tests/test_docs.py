@@ -6,6 +6,8 @@ import doctest
 import importlib
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,28 @@ def test_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for block in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S):
         line = text[: block.start()].count("\n") + 1
         exec(compile("\n" * line + block.group(1), page, "exec"), names)
+
+
+BARE = """
+import sys
+for name in ("torch", "gymnasium", "pettingzoo", "matplotlib", "tyro", "rich", "safetensors", "h5py", "zstandard"):
+    sys.modules[name] = None
+exec(compile(sys.stdin.read(), "README.md", "exec"))
+loaded = {name.split(".")[0] for name, module in sys.modules.items() if module is not None}
+print(sorted(loaded & {"torch", "scipy", "PIL"}))
+"""
+
+
+def test_the_first_snippet_needs_numpy_alone(tmp_path: Path) -> None:
+    """It is what someone types who has just installed the package, and nothing else."""
+    text = (ROOT / "README.md").read_text()
+    snippet = re.search(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert snippet is not None
+    done = subprocess.run(
+        [sys.executable, "-c", BARE], input=snippet.group(1), capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
 
 
 def test_links_lead_somewhere() -> None:
