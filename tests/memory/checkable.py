@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.testing  # not when it is first used: a child of a process that is importing would wait for ever
 
 import recollect as rc
 

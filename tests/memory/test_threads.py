@@ -20,7 +20,7 @@ import pytest
 
 import checkable
 import recollect as rc
-from recollect.memory.snapshot import saving
+from recollect.memory.snapshot import SystemDisk, codec_of, save, saving
 
 WINDOWS = [
     rc.Transition(),
@@ -166,22 +166,8 @@ def again(storage: Any, number: int) -> Any:
 
 
 def fork(group: Crowd) -> None:
-    """A child that does everything with the memory as it was at that moment, within twenty seconds."""
-    memory = group.memory
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        faulthandler.dump_traceback_later(20, exit=True)
-        code = 1
-        try:
-            use_as_a_child(memory, group.folder.with_name(f"child-{os.getpid()}"))
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
+    """A child that does everything with the memory as it was at that moment, within ten seconds."""
+    if in_a_child(lambda: use_as_a_child(group.memory, group.folder.with_name(f"child-{os.getpid()}"))) != 0:
         raise AssertionError("the child failed or hung")
     group.counts["forks"] += 1
 
@@ -215,6 +201,70 @@ def test_forks_while_threads_are_inside(storage: rc.Storage, tmp_path: Path) -> 
     group.run(3.0, lambda: fork(group))
     assert group.counts["forks"] > 3
     group.memory.close()
+
+
+def in_a_child(work: Callable[[], None]) -> int:
+    """The exit code of a child that does some work: 0 if it was done within ten seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(10, exit=True)
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_child_does_not_draw_from_its_parents_thread() -> None:
+    memory = rc.Memory(checkable.SCHEMA, 1000, 1, seed=0)
+    memory.extend(**{key: value[:, None] for key, value in checkable.block(0, 0, 100).items()})
+
+    def work() -> None:
+        with pytest.raises(rc.errors.StorageError, match="prefetch must be used in the process that made it"):
+            next(batches)
+        batches.close()
+        memory.sample(4)
+
+    with memory.prefetch(8) as batches:
+        next(batches)
+        assert in_a_child(work) == 0
+        next(batches)
+
+
+def test_a_child_does_not_keep_a_folder_locked(tmp_path: Path) -> None:
+    """A fork in the middle of a save: the folder is free again when the save is over, however long the child lives."""
+    memory = rc.Memory(checkable.SCHEMA, 1000, 1, seed=0)
+    memory.extend(**{key: value[:, None] for key, value in checkable.block(0, 0, 100).items()})
+    reading, telling = os.pipe()
+    children: list[int] = []
+
+    class Forking:
+        def __getattr__(self, call: str) -> Any:
+            return getattr(SystemDisk(), call)
+
+        def create(self, path: Path) -> int:
+            if not children:
+                children.append(os.fork())
+                if children[0] == 0:
+                    os.close(telling)
+                    os.read(reading, 1)  # lives on until the parent lets go
+                    os._exit(0)
+            return SystemDisk().create(path)
+
+    save(memory._subject, tmp_path / "saved", Forking(), codec_of(None))  # type: ignore[arg-type]
+    saver = threading.Thread(target=memory.save, args=(tmp_path / "saved",), daemon=True)
+    saver.start()
+    saver.join(10)
+    assert not saver.is_alive()
+    os.close(telling)
+    os.waitpid(children[0], 0)
+    os.close(reading)
 
 
 def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> None:

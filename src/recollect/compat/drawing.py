@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import pickle
 import threading
 
@@ -11,8 +12,17 @@ import numpy as np
 
 from recollect.memory import Memory
 
-_LOCK = threading.Lock()
+_lock = threading.Lock()
 _MADE = itertools.count()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)  # whoever held it is not in a child
 
 __all__ = ["generator", "seed_of"]
 
@@ -31,7 +41,7 @@ def seed_of(seed: int | None) -> int:
 
 def generator(memory: Memory) -> np.random.Generator:
     """A generator for one call: another stream every time, and the same ones again from the same seed."""
-    with _LOCK:
+    with _lock:
         state = memory.random_state
         memory.random_state = state | {"position": state["position"] + 1}
     key = np.array([state["key0"], state["key1"]], np.uint64)

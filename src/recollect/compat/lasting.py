@@ -19,6 +19,7 @@ from recollect.errors import OptionError, RecollectError, SnapshotError
 from recollect.memory import Memory
 from recollect.memory.copying import packed, unpacked
 from recollect.memory.snapshot.manifest import digest
+from recollect.memory.storage.forks import tell_of_forks
 
 __all__ = ["Lasting", "exclusive"]
 
@@ -52,7 +53,12 @@ class Lasting(ABC):
         made = super().__new__(cls)
         made._made_with = (args, kwargs)
         made._lock = threading.RLock()
+        tell_of_forks(made)
         return made
+
+    def forked(self) -> None:
+        """Whoever held the lock is not in this process."""
+        self._lock = threading.RLock()
 
     @abstractmethod
     def _parts(self) -> tuple[Memory, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = [
     "finite",
     "frame_counts",
     "host",
+    "is_masked",
     "is_number",
     "key",
     "lane_count",
@@ -68,7 +70,7 @@ def host(name: str, values: Any) -> np.ndarray[Any, Any]:
         values = values.detach().cpu()
         if values.is_floating_point():
             values = values.double()  # NumPy has no bfloat16
-    if np.ma.is_masked(values):
+    if is_masked(values):
         raise OptionError(name, "have no masked values", "some", "Fill them: values.filled(0).")
     try:
         return np.asarray(values)
@@ -96,6 +98,16 @@ def real(name: str, value: Any, low: float, high: float) -> float:
     if not is_number(value) or not low <= value <= high:
         raise OptionError(name, f"be a number from {low:g} to {high:g}", brief(value))
     return float(value)
+
+
+def is_masked(value: Any) -> bool:
+    """Whether some values of a masked array are none.
+
+    ``np.ma`` is imported when it is first used; not here, where it would not be needed and would be one lock more. Who
+    has not imported it has no masked arrays.
+    """
+    masked = sys.modules.get("numpy.ma")
+    return type(value) is not np.ndarray and masked is not None and bool(masked.is_masked(value))
 
 
 def is_number(value: Any) -> bool:

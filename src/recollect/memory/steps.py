@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from recollect.errors import Problem, StepError
+from recollect.memory.checks import is_masked
 from recollect.schema import Column, Schema
 
 __all__ = ["exact", "flatten", "value_of"]
@@ -120,7 +121,7 @@ def value_of(
     name: str, value: Any, column: Column, lead: tuple[int | None, ...], problems: list[Problem]
 ) -> Array | None:
     """A value as it is stored in a column; None, and a problem more, if it does not fit or something would be lost."""
-    if np.ma.is_masked(value):
+    if is_masked(value):
         problems.append(Problem(name, "have no masked values", "some", "Fill them: value.filled(0)."))
         return None
     array = _array(value)
@@ -214,7 +215,7 @@ def _ended_rows(
 ) -> Array | None:
     """One final value an ended step, in order. Values of steps that did not end are not looked at."""
     count = int(ended.sum())
-    if np.ma.isMaskedArray(value):  # it may be masked where steps did not end
+    if is_masked(value):  # perhaps only where steps did not end
         shaped = value.shape == (*ended.shape, *column.shape)
         return value_of(name, value[ended] if shaped else value, column, (count,), problems)
     entries = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
