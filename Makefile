@@ -129,16 +129,16 @@ $(TSAN_READY): $(DEPS) $(CORE)
 	@$(TSAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		pip $(BUILD) pytest hypothesis
 	@$(TSAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
-		--config-settings=cmake.define.RECOLLECT_TSAN=ON --config-settings=build-dir=build/tsan .
+		--config-settings=cmake.define.RECOLLECT_TSAN=ON --config-settings=install.strip=false --config-settings=build-dir=build/tsan .
 	@touch $@
 
 # Only what the core itself does is seen: Python and NumPy are not built this way (tests/memory/tsan.txt).
 tsan: $(TSAN_READY)
 	@echo "--- threaded tests under the thread sanitiser"
 	@LD_PRELOAD="$$(g++ -print-file-name=libtsan.so)" \
-		TSAN_OPTIONS="suppressions=$(CURDIR)/tests/memory/tsan.txt halt_on_error=0 exitcode=66 die_after_fork=0" \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/tests/memory/tsan.txt halt_on_error=0 exitcode=66 history_size=7" \
 		$(TSAN_VENV)/bin/python -m pytest tests/memory/test_threads.py tests/memory/test_shared.py \
-		-p no:cacheprovider -s -m "not slow" -k "threads or block or forks or save or small_ring or changing"
+		-p no:cacheprovider -s -m "not slow" -k "eight_threads or block or small_ring or threads_of"
 
 stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi

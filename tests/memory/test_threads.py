@@ -138,7 +138,7 @@ def crowd(storage: rc.Storage, window: rc.Window, folder: Path) -> Crowd:
 def test_eight_threads(storage: rc.Storage, window: rc.Window, tmp_path: Path) -> None:
     group = crowd(storage, window, tmp_path / "saved")
     group.run(1.0)
-    assert group.counts["batches"] > 10
+    assert group.counts["batches"] > 3
     assert group.counts["saves"] > 0
     group.memory.close()
 
