@@ -440,7 +440,9 @@ def test_errors_say_which_file_and_why(tmp_path: Path) -> None:
         "It is damaged, or another kind of file.",
         b'{"format": "other"}\n': "must begin with the format 'recollect snapshot', got {'format': 'other'}. "
         "It is another kind of file.",
-        good.replace(b'"version": 1', b'"version": 2', 1): "must be of format version 1, got 2. Use a newer recollect, or another folder.",
+        good.replace(
+            b'"version": 1', b'"version": 2', 1
+        ): "must be of format version 1, got 2. Use a newer recollect, or another folder.",
         good[:-10]: "must match its checksum, got a damaged or cut-off file. Restore it from a copy.",
     }.items():
         manifest.write_bytes(text)

@@ -36,16 +36,17 @@ _MOST_BYTES = 1 << 46
 
 def row_names(batch: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Lanes and serials of a batch's rows, ``[B]`` each."""
-    missing = [name for name in ("lanes", "serials") if not isinstance(batch, Mapping) or name not in batch]
-    if missing:
+    try:
+        lanes, serials = host("lanes", batch["lanes"]), host("serials", batch["serials"])
+    except (KeyError, TypeError, IndexError):
         remedy = "Pass the batch that sample returned."
-        raise PriorityError("batch", f"have {' and '.join(missing)}", type(batch).__name__, remedy)
-    lanes, serials = host("lanes", batch["lanes"]), host("serials", batch["serials"])
-    for name, array in (("lanes", lanes), ("serials", serials)):
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise PriorityError(f"batch.{name}", "be whole numbers [B]", f"{array.dtype}{list(array.shape)}")
-    if lanes.size != serials.size:
-        raise PriorityError("batch", "have as many lanes as serials", f"{lanes.size} and {serials.size}")
+        raise PriorityError("batch", "have lanes and serials", type(batch).__name__, remedy) from None
+    if lanes.shape != serials.shape or lanes.ndim != 1 or lanes.dtype != np.int64 or serials.dtype != np.int64:
+        for name, array in (("lanes", lanes), ("serials", serials)):
+            if array.ndim != 1 or array.dtype.kind not in "iu":
+                raise PriorityError(f"batch.{name}", "be whole numbers [B]", f"{array.dtype}{list(array.shape)}")
+        if lanes.size != serials.size:
+            raise PriorityError("batch", "have as many lanes as serials", f"{lanes.size} and {serials.size}")
     return lanes, serials
 
 
@@ -66,6 +67,8 @@ def finite(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> np.ndarray
 
 def host(name: str, values: Any) -> np.ndarray[Any, Any]:
     """Values as an array; tensors of any device and float type too."""
+    if type(values) is np.ndarray:
+        return values
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if values.is_floating_point():

@@ -235,7 +235,9 @@ class _Block:
         return flat.reshape(self._shape)
 
     def _flat(self, array: Array) -> Array:
-        return np.require(array, requirements=["C", "A"]).reshape(self._shape[0], math.prod(self._shape[1:]))
+        if not array.flags.carray:
+            array = np.require(array, requirements=["C", "A"])
+        return array.reshape(self._shape[0], math.prod(self._shape[1:]))
 
 
 def _real(name: str, values: Any) -> Array:
