@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +165,44 @@ def test_a_removed_tensorboard_ends_no_run(tmp_path: Path) -> None:
         result = train.run(SMALL, "simple_spread", folder=tmp_path / "run", progress=progress, **{**FEW, "steps": 600})
     assert removed
     assert result.steps == 600
+
+
+def test_environments_of_ones_own_and_vectors_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever steps, its exceptions come named, with the traceback that leads to the fault."""
+    from recollect.envs.adapters import FromGymnasiumVector
+
+    vector = FromGymnasiumVector(gymnasium.make_vec("CartPole-v1", 2))
+    vector.reset(seed=0)
+    monkeypatch.setattr(vector._envs, "step", lambda action: 1 / 0)
+    with pytest.raises(rc.errors.EnvError, match=r"^step of CartPole-v1 must not raise, got Traceback"):
+        vector.step(np.zeros((2, 1), int))
+
+    class Own:
+        def __init__(self, num_envs: int) -> None:
+            self._env = rc.envs.make("simple_spread", num_envs=num_envs)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._env, name)
+
+        def step(self, action: Any) -> Any:
+            raise ZeroDivisionError("of its own")
+
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    rc.envs.register("own", Own)
+    with pytest.raises(rc.errors.EnvError) as caught:
+        train.run(SMALL, "own", folder=tmp_path / "run", **FEW)
+    assert str(caught.value).startswith("step of simple_spread must not raise, got Traceback")
+    assert str(caught.value).endswith("ZeroDivisionError: of its own")
+    module = types.ModuleType("test_faults_world")
+    module.Needs = Needs  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "test_faults_world", module)
+    with pytest.raises(rc.errors.EnvError, match=r"^making of pymarl:test_faults_world:Needs must not raise, got"):
+        rc.envs.make("pymarl:test_faults_world:Needs")
+
+
+class Needs:
+    """PyMARL's methods, and an argument that nobody gives."""
+
+    def __init__(self, map_name: str) -> None: ...
+
+    reset = step = get_obs = get_state = get_avail_actions = get_env_info = close = lambda self: None

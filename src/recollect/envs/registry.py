@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from recollect.envs import particle
+from recollect.envs.checks import guarded
 from recollect.envs.interface import Env
 from recollect.envs.marines import Marines
 from recollect.envs.options import positive
@@ -123,7 +124,7 @@ def _adapted(kind: str, rest: str, num_envs: int, options: dict[str, Any]) -> En
         makers = [adapters.MakePymarl(rest, options, index) for index in range(num_envs)]
     if processes is not None:
         return adapters.Pool(makers, processes=processes)
-    return adapters.Lockstep([make_one() for make_one in makers])
+    return adapters.Lockstep([guarded(f"{kind}:{rest}", "making", make_one) for make_one in makers])
 
 
 def _particle(name: str) -> Callable[..., Env]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from recollect.envs import Env, make
-from recollect.envs.checks import check_finite
+from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import Step
 from recollect.train.settings import Learner
 
@@ -51,7 +52,7 @@ def evaluate(
             break
         if not going_on():
             return None
-        step = env.step(player.act(seen))
+        step = guarded(env.name, "step", partial(env.step, player.act(seen)))
         check_finite(env, step.row, int(lengths.max()))
         player.ended(anew(step))
         rows = step.row.get("lanes", slice(None))

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from recollect import envs
-from recollect.envs.checks import check_finite
+from recollect.envs.checks import check_finite, guarded
 from recollect.envs.dice import seeds
 from recollect.envs.film import save_film
 from recollect.errors import OptionError, RunError
@@ -167,7 +167,7 @@ class _Run:
         """Until all steps are taken, or someone interrupts."""
         config = self._config
         if not self._seen:
-            self._seen = self._env.reset(seed=self._env_seed)
+            self._seen = guarded(self._env.name, "reset", lambda: self._env.reset(seed=self._env_seed))
             check_finite(self._env, self._seen, self._steps)
         self._records = self._records or Records(self._folder)
         try:
@@ -199,7 +199,7 @@ class _Run:
 
     def _collect(self) -> None:
         action = self._player.act(self._seen, self._steps)
-        step = self._env.step(action)
+        step = guarded(self._env.name, "step", lambda: self._env.step(action))
         check_finite(self._env, step.row, self._steps)
         check_finite(self._env, step.seen, self._steps)
         self._memory.append(**step.row, **self._notes(step.row.get("lanes")))

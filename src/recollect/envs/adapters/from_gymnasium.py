@@ -12,6 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from recollect.envs.adapters.lockstep import check_actions, check_started, final_names
 from recollect.envs.adapters.one import Outcome, flat, nest, short
+from recollect.envs.checks import guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
 from recollect.errors import EnvError, OptionError
@@ -124,7 +125,7 @@ class FromGymnasiumVector:
         check_started(self._seen)
         given = check_actions(self.groups, as_actions(self.groups, action), self.num_envs)
         chosen = nest(self._envs.single_action_space, {key: value[:, 0] for key, value in given.items()}, "action")
-        obs, reward, terminated, truncated, info = self._envs.step(chosen)
+        obs, reward, terminated, truncated, info = guarded(self.name, "step", lambda: self._envs.step(chosen))
         seen = self._see(obs)
         live = ~self._over
         terminated, truncated = terminated & live, truncated & ~terminated & live
