@@ -77,7 +77,11 @@ class Shelf final : public Forkable {
   // Changes what is held and wakes who waits for it.
   template <class Work>
   void release(const Work& work) {
-    write(work);
+    {
+      std::lock_guard<std::mutex> turn(gate_);
+      std::lock_guard<std::shared_mutex> writing(lock_);
+      work();  // also when the file is gone: whoever waits is to find that out
+    }
     released_.notify_all();
   }
 

@@ -123,7 +123,7 @@ def test_a_wrong_shape_of_a_gymnasium_environment_is_named() -> None:
     with pytest.raises(rc.errors.EnvError) as caught:
         Lockstep([FromGymnasium(Wrong())]).reset(seed=0)
     assert str(caught.value) == (
-        "obs of environment 0 (Wrong) must have shape [1, 2], got [1, 3]. Its space says so; mend the one or the other."
+        "obs of Wrong must have shape [2], got [3]. Its space says so; mend the one or the other."
     )
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import recollect as rc
+from recollect.memory.snapshot import SystemDisk, codec_of, save
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 
@@ -150,6 +154,46 @@ def test_a_file_that_is_cut_short_while_it_is_used(name: str, kind: str, tmp_pat
             "Restore the file from a copy, or make the memory anew."
         )
     with pytest.raises(rc.errors.StorageError) if kind == "mapped" else pytest.MonkeyPatch.context():
+        memory.close()
+
+
+def test_whoever_waits_for_a_save_learns_that_the_file_is_gone(tmp_path: Path) -> None:
+    """A step waits for rows that are being saved when the file is cut short: it is not left waiting."""
+    path = tmp_path / "rows"
+    memory = rc.Memory(rc.Schema(obs=rc.Field((500,))), 1000, storage=rc.Mapped(path), seed=0)
+    zeros = np.zeros(900)
+    block = {"obs": np.ones((900, 500)), "reward": zeros, "terminated": zeros > 0, "truncated": zeros > 0}
+    memory.extend(**block)
+    found: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            memory.extend(**block)
+        except rc.errors.StorageError as error:
+            found.append(error)
+
+    writer = threading.Thread(target=write, daemon=True)
+
+    class Cutting:
+        files = 0
+
+        def __getattr__(self, call: str) -> Any:
+            return getattr(SystemDisk(), call)
+
+        def create(self, file: Path) -> int:
+            self.files += 1
+            if self.files == 2:  # the first segment, after the instant of the save
+                writer.start()
+                time.sleep(0.3)
+                os.truncate(path, 8192)
+            return SystemDisk().create(file)
+
+    with pytest.raises(rc.errors.StorageError, match="must lie in a file that stays whole"):
+        save(memory._subject, tmp_path / "saved", Cutting(), codec_of(None))  # type: ignore[arg-type]
+    writer.join(10)
+    assert not writer.is_alive()
+    assert found
+    with pytest.raises(rc.errors.StorageError):
         memory.close()
 
 

@@ -11,8 +11,8 @@ from gymnasium import Space
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from recollect.envs.adapters.lockstep import check_actions, check_started, final_names
-from recollect.envs.adapters.one import Outcome, flat, nest, short
-from recollect.envs.checks import guarded
+from recollect.envs.adapters.one import Outcome, flat, leaves, nest, short
+from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
 from recollect.errors import EnvError, OptionError
@@ -45,7 +45,10 @@ class FromGymnasium:
         return Outcome(self._see(obs), {"reward": value}, bool(terminated), bool(truncated), info)
 
     def _see(self, obs: Any) -> dict[str, Array]:
-        return {key: value[None] for key, value in flat(self._env.observation_space, obs, "obs").items()}
+        parts = flat(self._env.observation_space, obs, "obs")
+        for key, space in leaves(self._env.observation_space, "obs").items():
+            check_shape(f"{key} of {self.name}", parts[key], space.shape or ())
+        return {key: value[None] for key, value in parts.items()}
 
     def render(self) -> Array:
         """A picture, if the environment was made with ``render_mode="rgb_array"``."""

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.adapters.one import One, Outcome, is_number, leaves, stack
-from recollect.envs.checks import check_shape, guarded
+from recollect.envs.checks import guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, numbers, schema_of
 from recollect.errors import OptionError
@@ -35,7 +35,6 @@ class Lockstep:
         self.limit = first.limit
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
-        self._shapes = {column.key: column.shape for column in self.schema}
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._seen: dict[str, Array] = {}
@@ -56,7 +55,6 @@ class Lockstep:
         for index, one in enumerate(self._ones):
             chosen = {key: value[index] for key, value in given.items()}
             outcome = guarded(self._called(index), "step", partial(one.step, chosen))
-            self._check(index, outcome.seen)
             outcomes.append(outcome)
             over = outcome.terminated or outcome.truncated
             if over and self.at_end is not None:
@@ -67,14 +65,7 @@ class Lockstep:
         return step
 
     def _reset(self, index: int, seed: int | None) -> dict[str, Array]:
-        seen = guarded(self._called(index), "reset", lambda: self._ones[index].reset(seed))
-        self._check(index, seen)
-        return seen
-
-    def _check(self, index: int, seen: Mapping[str, Array]) -> None:
-        for key, value in seen.items():
-            if key in self._shapes and value.shape != self._shapes[key]:
-                check_shape(f"{key} of {self._called(index)}", value, self._shapes[key])
+        return guarded(self._called(index), "reset", lambda: self._ones[index].reset(seed))
 
     def _called(self, index: int) -> str:
         return f"environment {index} ({self.name})"
