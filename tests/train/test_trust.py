@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load, save
 
 import recollect as rc
 from recollect import cli, train
@@ -146,6 +149,29 @@ def test_a_damaged_checkpoint_is_found(folder: Path) -> None:
         path.write_text(text)
         with pytest.raises(rc.errors.RunError):
             load_run(folder)
+
+
+def test_a_state_of_something_else_is_found(folder: Path) -> None:
+    """Tensors that are missing, of other shapes or types, or too many, behind right checksums."""
+    facts = json.loads((folder / "checkpoint.json").read_text())
+    del facts["checksum"]
+    path = folder / f"state-{facts['place']}.safetensors"
+    whole = load(path.read_bytes())
+    refused = 0
+    for name, value in whole.items():
+        others = [None, value.reshape(-1)[:0], torch.zeros(3, 5, 7), value.to(torch.float64), torch.full_like(value, -9)]
+        for other in others:
+            tensors = {**whole, name: other} if other is not None else {k: v for k, v in whole.items() if k != name}
+            data = save({key: tensor.contiguous() for key, tensor in tensors.items()})
+            path.write_bytes(data)
+            changed = {**facts, "state": hashlib.sha256(data).hexdigest()}
+            changed["checksum"] = checkpoint._checksum(changed)
+            (folder / "checkpoint.json").write_text(json.dumps(changed))
+            try:
+                train.resume(folder, steps=204)
+            except rc.errors.RecollectError:
+                refused += 1
+    assert refused > len(whole)
 
 
 TERM = """

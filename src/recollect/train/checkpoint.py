@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from recollect.errors import RunError
+from recollect.errors import RecollectError, RunError
 from recollect.memory import Memory
 from recollect.train.files import own, put
 
-__all__ = ["check_settings", "exists", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
+__all__ = ["check_settings", "exists", "fitting", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
 
 _FILE = "checkpoint.json"
 _VERSION = 3
@@ -101,9 +102,22 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict
     )
     if not facts["env"]:
         return learner, player, None
-    env = {name: value.numpy() for name, value in kept.items()}
-    env = {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
+    with fitting(folder):
+        env = {name: value.numpy() for name, value in kept.items()}
+        env = {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
     return learner, player, env
+
+
+@contextmanager
+def fitting(folder: Path) -> Iterator[None]:
+    """Says of a state that cannot be taken over that it is not of this run."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+        if isinstance(error, RecollectError):
+            raise
+        name = str(folder / f"state-{load_checkpoint(folder)['place']}.safetensors")
+        raise RunError(name, "hold the state of this run", repr(error)[:200], _REMEDY) from None
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:

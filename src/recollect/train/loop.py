@@ -149,14 +149,16 @@ class _Run:
         facts = checkpoint.load_checkpoint(self._folder)
         checkpoint.check_settings(self._folder, lasting(self._name, self._algorithm, self._config))
         learner, player, env = checkpoint.load_state(self._folder)
-        self._learner.load(learner)
-        self._player.load(player)
+        with checkpoint.fitting(self._folder):
+            self._learner.load(learner)
+            self._player.load(player)
         self._memory = checkpoint.load_memory(self._folder)
         self._steps, self._updates, self._episodes = facts["steps"], facts["updates"], facts["episodes"]
         self._figures = facts["figures"]
         self._losses, self._evaluated = facts["losses"], facts["evaluated"]
         if env is not None:
-            self._seen = self._env.restore(env)  # type: ignore[attr-defined]
+            with checkpoint.fitting(self._folder):
+                self._seen = self._env.restore(env)  # type: ignore[attr-defined]
         else:
             self._seen = self._env.reset(seed=(self._env_seed + self._steps) % 2**63)
             self._memory.cut()

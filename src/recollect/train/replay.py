@@ -59,5 +59,6 @@ def load_run(folder: str | Path, *, trust: bool = False) -> Trained:
     made = envs.make(env, num_envs=1, **config.env_options)
     learner = algorithm.learner(made, 0)
     made.close()
-    learner.load(state)
+    with checkpoint.fitting(folder):
+        learner.load(state)
     return Trained(folder, env, algorithm, config, learner, facts["steps"])
