@@ -20,6 +20,7 @@ from training import train
 
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.train import ALGORITHMS
 from recollect.train.replay import load_run
 
 EPISODES = 1_000
@@ -32,9 +33,11 @@ that training never saw. Mean and standard deviation over the seeds, then each s
 
 {table}
 
-Settings that differ from the algorithm's own:
+The commands that train them, all seeds of a row at once:
 
-{settings}
+{commands}
+
+`recollect eval FOLDER/seed_1 --episodes {episodes} --seed 10001` then gives the first seed's figures, and so on.
 """
 
 
@@ -133,8 +136,8 @@ def main() -> None:
                 lines.append(f"| {name} | {figure} | {statistics.mean(values):.2f} ± {spread:.2f} | {each} | {goal} |")
                 print(lines[-1], flush=True)
     if asked.report:
-        settings = "\n".join(f"- {name}: {_settings(CONTESTS[name])}" for name in asked.only)
-        page = PAGE.format(day=date.today(), episodes=EPISODES, table="\n".join(lines), settings=settings)
+        commands = "\n".join(f"- {name}: `{command(name)}`" for name in asked.only)
+        page = PAGE.format(day=date.today(), episodes=EPISODES, table="\n".join(lines), commands=commands)
         (asked.report / "scores.md").write_text(page)
 
 
@@ -142,12 +145,15 @@ def _seeds(name: str) -> list[int]:
     return list(range(1, CONTESTS[name].seeds + 1))
 
 
-def _settings(contest: Contest) -> str:
-    """What differs from the defaults, as flags."""
-    plain = type(contest.algorithm)()
-    flags = [f"`{_flag(key, value)}`" for key, value in vars(contest.algorithm).items() if value != getattr(plain, key)]
-    flags += [f"`--option {key}={str(value).lower()}`" for key, value in contest.options.items()]
-    return f"{contest.env}, {contest.steps:,} steps{', ' if flags else ''}{' '.join(flags)}"
+def command(name: str) -> str:
+    """What trains the seeds of a contest."""
+    contest = CONTESTS[name]
+    algorithm = ALGORITHMS[contest.algorithm.name]
+    own = {key: value for key, value in vars(contest.algorithm).items() if value != getattr(algorithm, key)}
+    flags = [f"--steps {contest.steps}", *(_flag(key, value) for key, value in own.items())]
+    flags += [f"--option {key}={str(value).lower()}" for key, value in contest.options.items()]
+    seeds = " ".join(map(str, _seeds(name)))
+    return f"recollect train {algorithm.name} {contest.env} {' '.join(flags)} --seeds {seeds}"
 
 
 def _flag(key: str, value: Any) -> str:

@@ -159,7 +159,13 @@ def test_a_state_of_something_else_is_found(folder: Path) -> None:
     whole = load(path.read_bytes())
     refused = 0
     for name, value in whole.items():
-        others = [None, value.reshape(-1)[:0], torch.zeros(3, 5, 7), value.to(torch.float64), torch.full_like(value, -9)]
+        others = [
+            None,
+            value.reshape(-1)[:0],
+            torch.zeros(3, 5, 7),
+            value.to(torch.float64),
+            torch.full_like(value, -9),
+        ]
         for other in others:
             tensors = {**whole, name: other} if other is not None else {k: v for k, v in whole.items() if k != name}
             data = save({key: tensor.contiguous() for key, tensor in tensors.items()})
