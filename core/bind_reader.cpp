@@ -179,7 +179,8 @@ class NamedReader {
   }
 
   // Writes what the sampler keeps for rows to a file descriptor, at one instant with what is returned: a row of numbers a
-  // lane (tail, head, start of the oldest episode, episodes gone, revision), the generator's key and position, batches
+  // lane (tail, head, start of the oldest episode, episodes gone, revision, whether the row before the two newest is an
+  // episode's last step), the generator's key and position, batches
   // drawn, priorities dropped, the priority of new rows and the bytes written. Rows from `from` on are held until the store
   // releases them. A journal's file (-1: none) is taken over, and rows are logged there from then on.
   nb::object freeze(nb::handle from, int file, int journal, bool synced) {
@@ -197,11 +198,13 @@ class NamedReader {
         written = state.bytes;
       });
     }
-    const npy_intp shape[2] = {static_cast<npy_intp>(moment.lanes.size()), 5};
+    const npy_intp shape[2] = {static_cast<npy_intp>(moment.lanes.size()), 6};
     nb::object lanes = new_array(NPY_INT64, 2, shape);
     auto* to = data_of<std::int64_t>(lanes);
     for (const Moment::Lane& lane : moment.lanes)
-      for (std::int64_t number : {lane.tail, lane.head, lane.start, lane.gone, lane.revision}) *to++ = number;
+      for (std::int64_t number :
+           {lane.tail, lane.head, lane.start, lane.gone, lane.revision, std::int64_t{lane.ended}})
+        *to++ = number;
     return nb::make_tuple(lanes, moment.key[0], moment.key[1], moment.position, moment.batches, moment.dropped, moment.largest, written);
   }
 

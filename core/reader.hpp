@@ -17,6 +17,7 @@ namespace recollect {
 struct Moment {
   struct Lane {
     std::int64_t tail, head, start, gone, revision;
+    bool ended;  // whether the row before the two newest is the last step of an episode
   };
   std::vector<Lane> lanes;
   std::array<std::uint64_t, 2> key{};
@@ -111,8 +112,10 @@ class Reader final : public Forkable {
       anchors_.update();
       for (std::int64_t lane = 0; lane < timeline.lanes(); ++lane) {
         const LaneIndex& index = timeline.lane(lane);
+        const std::int64_t settled = index.head - 3;  // a cut changes the two newest rows
+        const bool ended = settled >= index.tail && (timeline.flags(timeline.slot(lane, settled)) & kEnded) != 0;
         moment.lanes.push_back({index.tail, index.head, timeline.oldest_start(lane), index.closed.popped(),
-                                index.revision});
+                                index.revision, ended});
       }
       moment.key = random_.key();
       moment.position = random_.position();

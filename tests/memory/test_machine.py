@@ -323,12 +323,14 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "memory"):
-            self.join_saver()
+            if self.saver is not None:
+                self.saver.join()
             saving.SEGMENT_ROWS = self.segment_rows
             for writer in self.writers:
                 writer.close()
             self.memory.close()
             shutil.rmtree(self.folder)
+            assert not self.failed
 
     @rule()
     def clear(self) -> None:

@@ -300,6 +300,27 @@ def test_rows_that_change_while_they_are_saved(name: str, tmp_path: Path) -> Non
                 assert ((batch.next_obs == batch.obs + 1) | batch.terminated[:, None]).all()
 
 
+def test_rows_that_are_overwritten_after_they_were_saved(name: str, tmp_path: Path) -> None:
+    """A save leaves out newest rows that a cut changed, and a last step with them; by then others lie in its place."""
+    with small(name) as memory, rc.Writer(name, 0) as writer:
+
+        class Overwriting:
+            def __getattr__(self, call: str) -> Any:
+                return getattr(SystemDisk(), call)
+
+            def hurry(self, file: int) -> None:
+                writer.cut()  # takes the lone row back
+                for _ in range(17):
+                    writer.append(**STEP)
+
+        for step in range(10):
+            writer.append(**{**STEP, "terminated": step == 8})  # an ended episode, and the first step of another
+        save(memory._subject, tmp_path / "saved", Overwriting(), codec_of(None))  # type: ignore[arg-type]
+        loaded = rc.Memory.load(tmp_path / "saved")
+        assert len(loaded) == 8
+        assert not loaded.episodes.terminated.any()
+
+
 def test_a_new_memory_does_not_go_on_with_old_rows(name: str) -> None:
     """Whether or not the segment is used, and whatever its layout: it stays as it is."""
     makers = (lambda: small(name), lambda: rc.Memory(rc.Schema(obs=rc.Field((4,))), 40, 2, storage=rc.Shared(name)))

@@ -342,18 +342,13 @@ class _Save:
             for lane, revision in enumerate(lanes[:, 4]):
                 # Cut meanwhile, or by a writer that died: its newest rows have changed.
                 if revision % 2 or self._subject.store.lost(lane)[1] != revision:
-                    heads[lane] = self._before_newest(lane, int(tails[lane]), int(heads[lane]))
+                    heads[lane] = max(tails[lane], heads[lane] - 2)
+                    # Nor can an ended step stay whose closing row is one of them. As it was at the instant of the save:
+                    # by now other rows may lie in its place.
+                    if heads[lane] > tails[lane] and not self._subject.layout.schema.loose:
+                        heads[lane] -= lanes[lane, 5]
             tails = np.minimum(np.maximum(tails, self._lost), heads)
         return tails, heads
-
-    def _before_newest(self, lane: int, tail: int, head: int) -> int:
-        """A head without the two newest rows, nor an ended step whose closing row is one of them."""
-        head = max(tail, head - 2)
-        if head > tail and not self._subject.layout.schema.loose:
-            flags = np.zeros(1, np.uint8)
-            self._subject.store.take(-1, np.array([[lane, head - 1, 1]], np.int64), flags)
-            head -= bool(flags[0] & 3)
-        return head
 
 
 def _pieces(runs: list[Run], most: int) -> list[list[tuple[int, int, int]]]:
