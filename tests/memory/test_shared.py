@@ -310,7 +310,7 @@ def test_rows_that_are_overwritten_after_they_were_saved(name: str, tmp_path: Pa
 
             def hurry(self, file: int) -> None:
                 writer.cut()  # takes the lone row back
-                for _ in range(17):
+                for _ in range(19):
                     writer.append(**STEP)
 
         for step in range(10):
