@@ -240,7 +240,8 @@ def test_killed_while_appending_to_a_file(tmp_path: Path, rounds: int) -> None:
                 continue
             acknowledged = max(acknowledged, told)
             newest = min(newest_numbers(memory))
-            assert newest >= acknowledged - 1
+            # A child that was killed before its first word may have cut the newest step: it is then what was seen last.
+            assert newest >= acknowledged - (1 if told > 0 else 2)
             checkable.check_lanes(memory)
         number = max(newest, number, acknowledged) + 100
     assert number > 1000
