@@ -122,11 +122,11 @@ class Timeline {
 
   // Forgets every row. Serials go on counting, so a batch drawn before is still known to be stale.
   void clear() {
-    for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) check(lane);
+    if (others_) catch_up();  // refuses damaged lanes; their writers may be at work, so `check` would be too strict
     log_event(Journal::kClear, 0);
     for (std::int64_t lane = 0; lane < ground_.lanes; ++lane) {
       LaneIndex& index = index_[static_cast<std::size_t>(lane)];
-      const std::int64_t head = ground_.states[lane].head.load(std::memory_order_acquire);
+      const std::int64_t head = index.head;
       ground_.raise_floor(lane, head);
       index.closed.clear();
       index.open = kNone;
