@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUILD := scikit-build-core nanobind numpy cmake ninja
 
-CORE := CMakeLists.txt $(wildcard core/*)
+CORE := CMakeLists.txt $(wildcard core/*/*)
 DEPS := $(VENV)/.deps
 READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench

@@ -99,7 +99,6 @@ def test_what_does_not_fit_is_refused() -> None:
         lambda: core.slope(flat, [0, 2], hidden, x, x[:, :, :2].copy()),
         lambda: core.slope(flat, [0], hidden, x, x[:, :, :2].copy()),
         lambda: core.slope(flat, [0, 2**63 - 1], hidden, x, x[:, :, :2].copy()),
-        lambda: _core.adam(flat, flat.copy(), flat[:1].copy(), flat.copy(), 1, 1, 0.9, 0.9, 1e-8, 0),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="must"):
@@ -113,13 +112,3 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match="must"):
             _core.Perceptrons(*wrong)
-
-
-def test_one_step_of_adam_on_paper() -> None:
-    """Gradient 3, shortened to 0.5: m = 0.05, v = 0.00025; corrected 0.5 and 0.25, whose ratio makes a whole rate."""
-    flat, grad, mean, square = (np.full((1, 1), value, np.float32) for value in (1.0, 3.0, 0.0, 0.0))
-    _core.adam(flat, grad, mean, square, 0.01 / (1 - 0.9), np.sqrt(1 - 0.999), 0.9, 0.999, 1e-8, 0.5)
-    assert mean.item() == pytest.approx(0.05)
-    assert square.item() == pytest.approx(0.00025)
-    assert flat.item() == pytest.approx(0.99, abs=1e-6)
-    assert grad.item() == 3

@@ -1,4 +1,4 @@
-"""The core's recurrent networks and mixers, beside the same in double precision, for any processor and for this one."""
+"""The core's recurrent networks, beside the same in double precision, for any processor and for this one."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Plain:
             state = after
         return outputs, state, kept
 
-    def gradients(self, kept: list[Any], grads: Any) -> Any:
+    def gradients(self, kept: list[Any], grads: Any, carried: Any) -> tuple[Any, Any, Any]:
+        """Of parameters, inputs and the state before, from those of the outputs and of the state after."""
         weights = [weight for weight, _ in self.layers]
         found = [(np.zeros_like(weight), np.zeros_like(bias)) for weight, bias in self.layers]
-        units = len(weights[2])
-        carried = np.zeros(units)
+        units, below = len(weights[2]), []
         for (x, got, state, reset, update, held, content, after), grad in zip(kept[::-1], grads[::-1], strict=True):
             down = carried + weights[4] @ grad
             to_content = down * (1 - update) * (1 - content**2)
@@ -64,7 +64,8 @@ class Plain:
             for (weight, bias), (value, slope) in zip(found, pairs, strict=True):
                 weight += np.outer(value, slope)
                 bias += slope
-        return np.concatenate([part.ravel() for pair in found for part in pair])
+            below.append(weights[0] @ to_got)
+        return np.concatenate([part.ravel() for pair in found for part in pair]), np.stack(below[::-1]), carried
 
 
 @given(st.data())
@@ -91,7 +92,10 @@ def test_as_written_plainly(data: Any) -> None:
     core.forward(flat, x, counts, states, kept, found)
     np.testing.assert_array_equal(found, again)
     grads = np.full_like(flat, 7.0)
-    core.backward(flat, grads, x, counts, kept, grad)
+    to_x = np.full((groups, rows, inputs), 7.0, np.float32) if data.draw(st.booleans()) else None
+    after = random.normal(size=(groups, len(lengths), units)).astype(np.float32) * data.draw(st.booleans())
+    to_states = after.copy()
+    core.backward(flat, grads, x, counts, kept, grad, to_x, to_states)
     wanted = np.zeros((count, core.width))
     for g in range(groups):
         net = 0 if count == 1 else g
@@ -102,7 +106,11 @@ def test_as_written_plainly(data: Any) -> None:
             np.testing.assert_allclose(found[g, places], out, rtol=1e-4, atol=1e-4)
             if states is not None:
                 np.testing.assert_allclose(states[g, sequence], state, rtol=1e-4, atol=1e-4)
-            wanted[net] += plain.gradients(parts, grad[g, places].astype(float))
+            found_of = plain.gradients(parts, grad[g, places].astype(float), after[g, sequence].astype(float))
+            wanted[net] += found_of[0]
+            if to_x is not None:
+                np.testing.assert_allclose(to_x[g, places], found_of[1], rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(to_states[g, sequence], found_of[2], rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(grads, wanted, rtol=1e-3, atol=3e-3)
 
 
@@ -111,7 +119,7 @@ def test_no_sequences() -> None:
     flat, grad = np.ones((1, core.width), "float32"), np.ones((1, core.width), "float32")
     x, out, kept = np.zeros((1, 0, 2), "float32"), np.zeros((1, 0, 4), "float32"), np.zeros(0, "float32")
     core.forward(flat, x, [], None, kept, out)
-    core.backward(flat, grad, x, [], kept, out)
+    core.backward(flat, grad, x, [], kept, out, x.copy(), np.zeros((1, 0, 3), "float32"))
     assert not grad.any()
 
 
@@ -130,10 +138,14 @@ def test_what_does_not_fit_is_refused() -> None:
         lambda: core.forward(flat, x, [4, 2], states, kept[1:], out),
         lambda: core.forward(flat, x[:1], [4, 2], None, None, out[:1]),
         lambda: core.forward(flat[:, 1:], x, [4, 2], states, kept, out),
-        lambda: core.backward(flat, flat.copy(), x, [4, 2], kept[:-1], out),
-        lambda: core.backward(flat, flat[:1].copy(), x, [4, 2], kept, out),
-        lambda: core.backward(flat, flat.copy(), x, [6, 2], kept, out),
-        lambda: core.backward(flat, flat.copy(), x, [4, 2], kept, np.broadcast_to(out[:, :1], out.shape)),
+        lambda: core.backward(flat, flat.copy(), x, [4, 2], kept[:-1], out, None, states),
+        lambda: core.backward(flat, flat[:1].copy(), x, [4, 2], kept, out, None, states),
+        lambda: core.backward(flat, flat.copy(), x, [6, 2], kept, out, None, states),
+        lambda: core.backward(flat, flat.copy(), x, [4, 2], kept, np.broadcast_to(out[:, :1], out.shape), None, states),
+    ]
+    calls += [
+        lambda: core.backward(flat, flat.copy(), x, [4, 2], kept, out, x[:, 1:].copy(), states),
+        lambda: core.backward(flat, flat.copy(), x, [4, 2], kept, out, None, states[:, 1:].copy()),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="must"):
@@ -141,57 +153,3 @@ def test_what_does_not_fit_is_refused() -> None:
     for wrong in ((0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 1, 2**40)):
         with pytest.raises(ValueError, match="must"):
             _core.Recurrent(*wrong)
-
-
-@given(st.data())
-def test_mixing_as_written_plainly(data: Any) -> None:
-    rows, agents, units = (data.draw(st.integers(*ends)) for ends in ((0, 5), (1, 5), (1, 33)))
-    plain = data.draw(st.booleans())
-    random = np.random.default_rng(data.draw(st.integers(0, 999)))
-    shapes = [(rows, agents), (rows, agents * units), (rows, units), (rows, units), (rows,)]
-    parts = [random.normal(size=shape).astype(np.float32) for shape in shapes]
-    hidden, total = np.empty((rows, units), np.float32), np.empty(rows, np.float32)
-    _core.mix(*parts, hidden, total, plain=plain)
-    grad = random.normal(size=rows).astype(np.float32)
-    found = [np.empty_like(part) for part in parts]
-    _core.unmix(*parts, hidden, grad, *found, plain=plain)
-    for r in range(rows):
-        values, first, biases, last, more = (part[r].astype(float) for part in parts)
-        first = first.reshape(agents, units)
-        sums = values @ np.abs(first) + biases
-        inner = np.where(sums > 0, sums, np.exp(np.minimum(sums, 0)) - 1)
-        np.testing.assert_allclose(total[r], inner @ np.abs(last) + more, rtol=1e-4, atol=1e-4)
-        down = grad[r] * np.abs(last) * np.where(sums > 0, 1, np.exp(np.minimum(sums, 0)))
-        wanted = [
-            np.abs(first) @ down,
-            (np.outer(values, down) * np.sign(first)).ravel(),
-            down,
-            grad[r] * inner * np.sign(last),
-            grad[r],
-        ]
-        for one, other in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(one[r], other, rtol=1e-4, atol=1e-4)
-
-
-def test_mixing_what_does_not_fit_is_refused() -> None:
-    parts = [np.zeros(shape, "float32") for shape in ((3, 2), (3, 8), (3, 4), (3, 4), (3,))]
-    hidden, total = np.zeros((3, 4), "float32"), np.zeros(3, "float32")
-    _core.mix(*parts, hidden, total)
-    calls = [
-        lambda: _core.mix(parts[0], parts[1][:, 1:], *parts[2:], hidden, total),
-        lambda: _core.mix(*parts, hidden, total[:2]),
-        lambda: _core.unmix(*parts, hidden, total[:2], *parts),
-        lambda: _core.unmix(*parts, hidden[:2].copy(), total, *parts),
-        lambda: _core.unmix(*parts, hidden, total, *(part[:2].copy() for part in parts)),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match="must"):
-            call()
-
-
-def test_one_step_of_rmsprop_on_paper() -> None:
-    """Gradient 3, shortened to 2: v = 0.25 * 4 = 1; the step is 0.5 * 2 / (1 + 1)."""
-    flat, grad, square = (np.full((1, 1), value, np.float32) for value in (1.0, 3.0, 0.0))
-    _core.rmsprop(flat, grad, square, 0.5, 0.75, 1.0, 2.0)
-    assert square.item() == 1
-    assert flat.item() == 0.5

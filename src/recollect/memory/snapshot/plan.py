@@ -13,7 +13,7 @@ __all__ = ["first_missing", "kept_segments", "missing_runs", "segments_of", "tri
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# A cut changes at most this many of a lane's newest rows (core/timeline.hpp).
+# A cut changes at most this many of a lane's newest rows (core/memory/timeline.hpp).
 NOT_SETTLED = 2
 
 

@@ -1,3 +1,0 @@
-#define RECOLLECT_KERNEL kPlainKernel
-#define RECOLLECT_LANES 4
-#include "dense_kernel.inl"

@@ -1,0 +1,162 @@
+// Multi-layer perceptrons of one shape, side by side: forwards, backwards, and the slope in some of their inputs.
+//
+// Parameters of a network lie in a row: each layer's weights [in, out], then its biases. Rows of a batch go through all
+// layers some dozens at a time, so that what lies between stays in the first caches.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "nets/dense.hpp"
+#include "nets/values.hpp"
+
+namespace recollect {
+
+class Perceptrons {
+ public:
+  using Index = std::ptrdiff_t;
+
+  Perceptrons(Index count, std::vector<Index> sizes, dense::Rule rule, const dense::Kernel& kernel)
+      : count_(count), sizes_(std::move(sizes)), rule_(rule), kernel_(kernel) {
+    for (std::size_t l = 0; l + 1 < sizes_.size(); ++l) {
+      weights_.push_back(width_);
+      width_ += (sizes_[l] + 1) * sizes_[l + 1];
+      hidden_.push_back(between_);
+      if (l + 2 < sizes_.size()) between_ += sizes_[l + 1];
+    }
+  }
+
+  Index count() const { return count_; }
+  Index width() const { return width_; }      // parameters of a network
+  Index between() const { return between_; }  // hidden units of a network
+  Index inputs() const { return sizes_.front(); }
+  Index outputs() const { return sizes_.back(); }
+
+  // Group g is for network g; a lone network takes all groups. What hidden layers give is kept where `hidden` says,
+  // [groups, rows * between], unless that is null.
+  void forward(const float* flat, Values in, Index groups, Index rows, float* hidden, Values out) const {
+    const Room room(*this, 0);
+    for (Index g = 0; g < groups; ++g) {
+      const float* parameters = flat + network(g) * width_;
+      for (Index r = 0; r < rows; r += kChunk) {
+        const Index n = std::min(kChunk, rows - r);
+        const float* from = in.at(g, r);
+        Index step = in.row;
+        for (std::size_t l = 0; l < layers(); ++l) {
+          const bool last = l + 1 == layers();
+          const Index next = sizes_[l + 1];
+          float* to = last ? out.at(g, r) : hidden ? kept(hidden, g, rows, l, r) : room.buffer[l % 2];
+          dense::Product p{n, next, sizes_[l], from, step, 1, parameters + weights_[l], next, to, last ? out.row : next};
+          p.bias = parameters + weights_[l] + sizes_[l] * next;
+          kernel_.multiply(p, last ? dense::Kind::kOutput : dense::Kind::kForward, rule_, room.scratch);
+          from = to;
+          step = next;
+        }
+      }
+    }
+  }
+
+  // Gradients of the parameters from those of the outputs; groups of a lone network are added up.
+  void backward(const float* flat, float* grad, Values in, Index groups, Index rows, float* hidden, Values out) const {
+    const Room room(*this, width_);
+    std::memset(grad, 0, static_cast<std::size_t>(count_ * width_) * sizeof(float));
+    for (Index g = 0; g < groups; ++g) {
+      const float* parameters = flat + network(g) * width_;
+      float* mine = grad + network(g) * width_;
+      if (g == 0 || count_ > 1)
+        for (std::size_t l = 1; l < layers(); ++l)
+          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], room.turned + weights_[l]);
+      for (Index r = 0; r < rows; r += kChunk) {
+        const Index n = std::min(kChunk, rows - r);
+        const float* down = out.at(g, r);
+        Index step = out.row;
+        for (std::size_t l = layers(); l-- > 0;) {
+          const Index before = sizes_[l], after = sizes_[l + 1];
+          const float* given = l ? kept(hidden, g, rows, l - 1, r) : in.at(g, r);
+          const Index given_step = l ? before : in.row;
+          float* weights = mine + weights_[l];
+          kernel_.multiply({before, after, n, given, 1, given_step, down, step, weights, after}, dense::Kind::kAdd, rule_,
+                    room.scratch);
+          kernel_.sum_rows(n, after, down, step, weights + before * after);
+          if (l == 0) break;
+          down = descend(room, l, n, down, step, given);
+          step = before;
+        }
+      }
+    }
+  }
+
+  // The slope in inputs first[g] to first[g] + some of every group, from the outputs' gradient.
+  void slope(const float* flat, const Index* first, Index some, Index groups, Index rows, float* hidden, Values out,
+             Values found) const {
+    const Room room(*this, width_);
+    for (Index g = 0; g < groups; ++g) {
+      const float* parameters = flat + network(g) * width_;
+      for (std::size_t l = 0; l < layers(); ++l)
+        if (l == 0)
+          turn(parameters + first[g] * sizes_[1], some, sizes_[1], room.turned);
+        else if (g == 0 || count_ > 1)
+          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], room.turned + weights_[l]);
+      for (Index r = 0; r < rows; r += kChunk) {
+        const Index n = std::min(kChunk, rows - r);
+        const float* down = out.at(g, r);
+        Index step = out.row;
+        for (std::size_t l = layers(); l-- > 1;) {
+          down = descend(room, l, n, down, step, kept(hidden, g, rows, l - 1, r));
+          step = sizes_[l];
+        }
+        kernel_.multiply({n, some, sizes_[1], down, step, 1, room.turned, some, found.at(g, r), found.row},
+                  dense::Kind::kPlain, rule_, room.scratch);
+      }
+    }
+  }
+
+ private:
+  static constexpr Index kChunk = 60;  // rows that go through all layers together
+
+  // What a pass works in: room for a product, two for what lies between layers, and for weights turned round.
+  struct Room {
+    Room(const Perceptrons& nets, Index more)
+        : all(static_cast<std::size_t>(nets.packed() + 2 * kChunk * nets.widest() + more)),
+          scratch(all.data()),
+          buffer{scratch + nets.packed(), scratch + nets.packed() + kChunk * nets.widest()},
+          turned(buffer[1] + kChunk * nets.widest()) {}
+    std::vector<float> all;
+    float* scratch;
+    float* buffer[2];
+    float* turned;
+  };
+
+  // Gradients of what layer l gets, from those of what it gives: `given` is what it got from the activation before it.
+  const float* descend(const Room& room, std::size_t l, Index n, const float* down, Index step,
+                       const float* given) const {
+    const Index before = sizes_[l];
+    const float* weights = room.turned + weights_[l];
+    float* to = room.buffer[l % 2];
+    dense::Product p{n, before, sizes_[l + 1], down, step, 1, weights, before, to, before};
+    p.given = given;
+    p.given_step = before;
+    kernel_.multiply(p, dense::Kind::kSlope, rule_, room.scratch);
+    return to;
+  }
+
+  std::size_t layers() const { return sizes_.size() - 1; }
+  Index network(Index group) const { return count_ == 1 ? 0 : group; }
+  Index widest() const { return *std::max_element(sizes_.begin(), sizes_.end()); }
+  Index packed() const { return std::max(widest(), kChunk) * 16; }
+  float* kept(float* hidden, Index g, Index rows, std::size_t l, Index r) const {
+    return hidden + (g * between_ + hidden_[l]) * rows + r * sizes_[l + 1];
+  }
+  static void turn(const float* from, Index rows, Index cols, float* to) {
+    for (Index r = 0; r < rows; ++r)
+      for (Index c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
+  }
+
+  Index count_, width_ = 0, between_ = 0;
+  std::vector<Index> sizes_, weights_, hidden_;
+  dense::Rule rule_;
+  const dense::Kernel& kernel_;
+};
+
+}  // namespace recollect
