@@ -14,6 +14,7 @@ from recollect.memory import checks, refusals
 from recollect.memory.batch import Batch, Nest, nested
 from recollect.memory.copying import packed, unpacked
 from recollect.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
+from recollect.memory.newest import newest
 from recollect.memory.parts import check_parts
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
@@ -170,6 +171,10 @@ class Memory:
         if not isinstance(drawn, dict):
             raise refusals.stale(drawn, int(where[drawn]), int(which[drawn]), *self._store.heads())
         return nested(drawn) if self._nested else Batch(drawn)
+
+    def newest(self, size: int) -> Batch:
+        """The newest ``size`` steps of all lanes as they are stored, without a window, or as many as there are."""
+        return newest(self._store, self.schema, checks.whole("size", size, 1, 2**31 - 1))
 
     def reweigh(self, batch: Mapping[str, Any], errors: Any) -> int:
         """Set the priorities of a batch's rows from their errors ``[B]``; signs do not matter.
