@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recollect.errors import MissingExtra, OptionError
 from recollect.memory import Nest
+from recollect.memory.batch import nested
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["to_torch"]
+__all__ = ["from_env", "map_tensors", "to_torch"]
 
 _ACTION = frozenset({"action", "actions"})
 
 
 def to_torch(
-    batch: dict[str, Any], device: str | torch.device | None = None, *, pin: bool = False, non_blocking: bool = False
+    batch: dict[str, Any],
+    device: str | torch.device | None = None,
+    *,
+    pin: bool | None = None,
+    non_blocking: bool = True,
 ) -> Nest:
     """The batch as tensors, nested alike. On the CPU they share the batch's memory.
 
@@ -29,14 +35,17 @@ def to_torch(
 
     Args:
         device: Where the tensors should be; None: the CPU.
-        pin: Copy into page-locked memory first, so that a copy to a GPU can overlap with work.
-        non_blocking: Do not wait for the copy to the device.
+        pin: Copy into page-locked memory first, so that a copy to a GPU can overlap with work; None: for CUDA.
+        non_blocking: Do not wait for the copy of page-locked memory.
     """
     try:
         import torch
     except ModuleNotFoundError:
         raise MissingExtra("torch", "torch") from None
 
+    place = None if device is None else torch.device(device)
+    if pin is None:
+        pin = place is not None and place.type == "cuda"
     if pin and not torch.accelerator.is_available():
         raise OptionError("pin", "be False where torch finds no accelerator", pin)
 
@@ -49,6 +58,22 @@ def to_torch(
         tensor = torch.from_numpy(value.astype(np.int64) if is_action and value.dtype.kind in "iu" else value)
         if pin:
             tensor = tensor.pin_memory()
-        return tensor if device is None else tensor.to(device, non_blocking=non_blocking)
+        return tensor if place is None else tensor.to(place, non_blocking=non_blocking and pin)
 
     return Nest({key: convert(key, value, False) for key, value in batch.items()})
+
+
+def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -> Nest:
+    """What environments show, by field names with slashes, as nested tensors."""
+    return to_torch(nested({key: np.ascontiguousarray(value) for key, value in obs.items()}), device)
+
+
+def map_tensors(f: Callable[[Any], Any], tree: Any) -> Any:
+    """What a function makes of every tensor, nested alike.
+
+    >>> map_tensors(lambda x: x + 1, {"a": 1, "b": {"c": 2}})
+    {'a': 2, 'b': {'c': 3}}
+    """
+    if isinstance(tree, dict):
+        return type(tree)((key, map_tensors(f, inner)) for key, inner in tree.items())
+    return f(tree)

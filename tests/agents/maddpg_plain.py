@@ -10,7 +10,7 @@ from torch import nn
 
 from recollect import envs
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
-from recollect.learn import Stack
+from recollect.learn import StackedMLP
 
 EPS = 1e-5
 """Adam's. With less, the step of a gradient that is nearly nothing is made of its rounding."""
@@ -19,7 +19,7 @@ EPS = 1e-5
 def filled(
     name: str, steps: int = 40, num_envs: int = 4, config: MADDPGConfig | None = None, **options: Any
 ) -> tuple[Any, Any]:
-    """An environment, and a memory of chance actions in it; members of ensembles are chance too."""
+    """An environment, and a memory of chance actions in it; which of an ensemble acted is chance too."""
     config = config or MADDPGConfig()
     env = envs.make(name, num_envs=num_envs, **options)
     memory = config.memory(env, seed=0)
@@ -38,7 +38,7 @@ def filled(
                 action[group.key("action")] = random.random((num_envs, len(group), *space.shape), np.float32)
         step = env.step(action)
         cast = {
-            group.key("member"): random.integers(config.ensemble, size=(num_envs, len(group)))
+            group.key("ensemble_index"): random.integers(config.ensemble, size=(num_envs, len(group)))
             for group in env.groups
             if config.ensemble > 1
         }
@@ -53,14 +53,15 @@ class Plain:
     def __init__(self, learner: MADDPG) -> None:
         self.config = learner.config
         self.random = torch.Generator()
-        self.random.set_state(learner.random.get_state())
+        self.random.set_state(learner.networks.generator.get_state())
         self.agents: list[dict[str, Any]] = []
-        for team in learner._teams:
-            for adam in (*team._optimisers, *([] if team.guesses is None else team.guesses._optimisers)):
-                adam._eps = EPS
-            for index in range(len(team.group)):
+        for optimizer in learner.networks.optimizers.values():
+            for options in optimizer.param_groups:
+                options["eps"] = EPS
+        for team in learner.groups:
+            for index in range(len(team.spec)):
                 agent: dict[str, Any] = {"team": team, "index": index}
-                for name, stack in team.stacks().items():
+                for name, stack in stacks(team).items():
                     members = self.config.ensemble if name.startswith("actor") else 1
                     made = [self._module(stack, index * members + k) for k in range(members)]
                     agent[name] = made if name.startswith("actor") else made[0]
@@ -73,24 +74,25 @@ class Plain:
                 torch.optim.Adam(agent[f"critic_{k}"].parameters(), lr=self.config.critic_lr, eps=EPS)
                 for k in range(len(agent["team"].critics))
             ]
-            if agent["team"].guesses is not None:
+            if agent["team"].inferred is not None:
                 self._add_guesses(agent)
         self.updates = 0
 
     def _add_guesses(self, agent: dict[str, Any]) -> None:
         """What this agent thinks of everyone but itself."""
-        guesses, agent["guesses"] = agent["team"].guesses, {}
+        guesses, agent["guesses"] = agent["team"].inferred, {}
         teams = list(dict.fromkeys(a["team"] for a in self.agents))
         for j, other in enumerate(self.agents):
             if other is agent:
                 continue
             which = teams.index(other["team"])
-            place = agent["index"] * len(other["team"].group) + other["index"]
-            guess, target = (self._module(stacks[which], place) for stacks in (guesses.stacks, guesses.targets))
+            place = agent["index"] * len(other["team"].spec) + other["index"]
+            pair = [each[which].per_agent.networks for each in (guesses.policies, guesses.targets)]
+            guess, target = (self._module(stack, place) for stack in pair)
             adam = torch.optim.Adam(guess.parameters(), lr=self.config.actor_lr, eps=EPS)
-            agent["guesses"][j] = (guess, target, adam, guesses.stacks[which], guesses.targets[which], place)
+            agent["guesses"][j] = (guess, target, adam, *pair, place)
 
-    def _module(self, stack: Stack, index: int) -> nn.Sequential:
+    def _module(self, stack: StackedMLP, index: int) -> nn.Sequential:
         return as_module(stack, index, self.config.activation)
 
     def update(self, batch: Any) -> None:
@@ -99,24 +101,24 @@ class Plain:
         config = self.config
         done = min(self.updates * config.update_every / config.lr_steps, 1.0)
         self.pace = 1.0 + (config.lr_end - 1.0) * done
-        fields = [batch[a["team"].group.name] if a["team"].group.name else batch for a in self.agents]
+        fields = [batch[a["team"].spec.name] if a["team"].spec.name else batch for a in self.agents]
         pairs = list(zip(fields, self.agents, strict=True))
         obs = [torch.tensor(f["obs"][:, a["index"]]) for f, a in pairs]
         following = [torch.tensor(f["next_obs"][:, a["index"]]) for f, a in pairs]
-        codes = [a["team"].head.encode(torch.tensor(f["action"][:, a["index"]])) for f, a in pairs]
+        codes = [a["team"].head.normalize(torch.tensor(f["action"][:, a["index"]])) for f, a in pairs]
         rows = len(batch["discount"])
         members = [
-            torch.tensor(f["member"][:, a["index"]].astype(int))
+            torch.tensor(f["ensemble_index"][:, a["index"]].astype(int))
             if config.ensemble > 1
             else torch.zeros(rows, dtype=int)
             for f, a in pairs
         ]
         self.present, self.next_present = (
-            [torch.tensor(f[n][:, a["index"]]).float() if a["team"].group.mask else torch.ones(rows) for f, a in pairs]
+            [torch.tensor(f[n][:, a["index"]]).float() if a["team"].spec.mask else torch.ones(rows) for f, a in pairs]
             for n in ("agent_mask", "next_agent_mask")
         )
         self.allowed, self.next_allowed = (
-            [torch.tensor(f[n][:, a["index"]]) if a["team"].group.avail else None for f, a in pairs]
+            [torch.tensor(f[n][:, a["index"]]) if a["team"].spec.avail else None for f, a in pairs]
             for n in ("avail_actions", "next_avail_actions")
         )
         with torch.no_grad():
@@ -138,19 +140,16 @@ class Plain:
                 wanted = reward + discount * torch.stack(values).min(dim=0).values * self.next_present[i]
             for k, adam in enumerate(agent["critic_adams"]):
                 loss = (self.present[i] * (agent[f"critic_{k}"](now)[:, 0] - wanted) ** 2).mean()
-                self._step(adam, loss, agent[f"critic_{k}"], agent["team"].critics[k].stack._mask)
-        if self.updates % config.delay:
+                self._step(adam, loss, agent[f"critic_{k}"], first_mask(agent["team"].critics[k], agent["index"]))
+        if self.updates % config.policy_delay:
             return
         drawn = []
         for team in dict.fromkeys(a["team"] for a in self.agents):  # a group's noise is drawn at once
-            if config.shares:
-                shape = (len(team.group), rows, team.head.outputs)
-                drawn += list(-torch.log(torch.rand(shape, generator=self.random)))
-            elif team.head.draws:
-                shape = (len(team.group), team.head.outputs, rows)
+            if team.head.stochastic:
+                shape = (len(team.spec), team.head.outputs, rows)
                 drawn += list(-torch.log(torch.rand(shape, generator=self.random)).transpose(1, 2))
             else:
-                drawn += [None] * len(team.group)
+                drawn += [None] * len(team.spec)
         for i, agent in enumerate(self.agents):
             for k, actor in enumerate(agent["actor"]):
                 self._climb(i, obs, codes, drawn[i], actor, agent["actor_adams"][k], members[i] == k)
@@ -171,7 +170,7 @@ class Plain:
         for j, (guess, target, adam, *_) in self.agents[i]["guesses"].items():
             head = self.agents[j]["team"].head
             outputs = self._free(j, guess(obs[j]))
-            if head.draws:
+            if head.stochastic:
                 chances = torch.distributions.Categorical(logits=outputs)
                 loss = -chances.log_prob(codes[j].argmax(dim=1)) - self.config.infer_entropy * chances.entropy()
             else:
@@ -189,10 +188,10 @@ class Plain:
         head = agent["team"].head
         raw = actor(obs[i])
         outputs = self._free(i, raw)
-        if head.draws:
+        if head.stochastic:
             soft = torch.softmax((outputs - torch.log(noise)) / config.temperature, dim=-1)
             hard = nn.functional.one_hot(soft.argmax(dim=-1), head.outputs).float()
-            own = hard + soft - soft.detach() if config.straight_through and not config.shares else soft
+            own = hard + soft - soft.detach() if config.straight_through and not config.simplex_actions else soft
         else:
             own = torch.tanh(outputs)
         joint = self._judged(i, obs, [own if j == i else code for j, code in enumerate(codes)])
@@ -207,7 +206,7 @@ class Plain:
     def _mode(self, i: int, outputs: Any) -> Any:
         """What is done a step later by outputs."""
         allowed = None if self.next_allowed[i] is None else self.next_allowed[i][None]
-        return self.agents[i]["team"].head.mode(outputs[None], allowed)[0]
+        return self.agents[i]["team"].head.distribution(outputs[None], allowed).mode()[0]
 
     def _judged(self, i: int, obs: list[Any], codes: list[Any]) -> Any:
         own = self.agents[i]["team"].own
@@ -219,8 +218,8 @@ class Plain:
         loss.backward(inputs=list(module.parameters()))
         if apart is not None:
             module[0].weight.grad *= apart.T
-        if self.config.clip:
-            nn.utils.clip_grad_norm_(module.parameters(), self.config.clip)
+        if self.config.max_grad_norm:
+            nn.utils.clip_grad_norm_(module.parameters(), self.config.max_grad_norm)
         rates = [group["lr"] for group in adam.param_groups]
         for group in adam.param_groups:
             group["lr"] *= self.pace
@@ -231,7 +230,7 @@ class Plain:
     def pairs(self) -> Any:
         """A name, a row of a stack, and the module that it should equal, for all networks."""
         for agent in self.agents:
-            for name, stack in agent["team"].stacks().items():
+            for name, stack in stacks(agent["team"]).items():
                 modules = agent[name] if name.startswith("actor") else [agent[name]]
                 for k, module in enumerate(modules):
                     yield name, stack.flat[agent["index"] * len(modules) + k], _flat(module)
@@ -240,18 +239,33 @@ class Plain:
                 yield "guess target", targets.flat[place], _flat(target)
 
 
+def stacks(group: Any) -> dict[str, StackedMLP]:
+    """The networks of a group by name."""
+    found = {"actor": group.policy, "actor_target": group.policy_target}
+    for index, (critic, target) in enumerate(zip(group.critics, group.critic_targets, strict=True)):
+        found |= {f"critic_{index}": critic, f"critic_{index}_target": target}
+    return {name: network.per_agent.networks for name, network in found.items()}
+
+
+def first_mask(critic: Any, index: int) -> Any:
+    """Which inputs reach which units of an agent's first layer, if not all do."""
+    stack = critic.per_agent.networks
+    return None if stack.mask is None else stack.shape.layers(stack.mask)[0][0][index]
+
+
 def _flat(module: nn.Module) -> Any:
     return torch.cat([p.detach().T.flatten() if p.dim() == 2 else p.detach() for p in module.parameters()])
 
 
-def as_module(stack: Stack, index: int, hidden: str) -> nn.Sequential:
+def as_module(stack: StackedMLP, index: int, hidden: str) -> nn.Sequential:
     """One network of a stack."""
     parts: list[nn.Module] = []
-    for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases, strict=True)):
+    layers = stack.shape.layers(stack.flat.detach())
+    for layer, (weight, bias) in enumerate(layers):
         linear = nn.Linear(*weight.shape[1:])
         linear.weight.data.copy_(weight[index].T)
         linear.bias.data.copy_(bias[index, 0])
         parts.append(linear)
-        if layer < len(stack.weights) - 1:
+        if layer < len(layers) - 1:
             parts.append({"relu": nn.ReLU, "tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU}[hidden]())
     return nn.Sequential(*parts)

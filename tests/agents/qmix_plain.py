@@ -45,18 +45,29 @@ def recurrent(flat: Tensor, inputs: int, units: int, outputs: int, x: Tensor, h:
     return after @ last + lb, after
 
 
+def flats(networks: Any) -> dict[str, Tensor]:
+    """Parameters of agents and of the mixer's hypernetworks, by name."""
+    found = {}
+    for name, module in networks.items():
+        if name == "mixer":
+            found |= {f"mixer.{part}": stack.flat for part, stack in module.mixer.named_children()}
+        else:
+            found[name] = module.networks.flat
+    return found
+
+
 class Plain:
     """The same networks as a learner's at this moment, and the same settings."""
 
     def __init__(self, learner: QMIX, env: Any) -> None:
         self.config: QMIXConfig = learner.config
-        self.env, self.teams = env, learner._teams
-        pairs = learner._pairs()
-        self.nets = {name: nets.flat.clone().requires_grad_() for name, (nets, _) in pairs.items()}
-        self.targets = {name: target.flat.clone() for name, (_, target) in pairs.items()}
+        self.names = learner._names
+        self.env, self.teams = env, [learner.online[name] for name in learner._names]
+        self.nets = {name: flat.detach().clone().requires_grad_() for name, flat in flats(learner.online).items()}
+        self.targets = {name: flat.clone() for name, flat in flats(learner.target).items()}
         config = self.config
         every = list(self.nets.values())
-        if config.optimiser == "adam":
+        if config.optimizer == "adam":
             self.optimiser: Any = torch.optim.Adam(every, config.lr, eps=config.eps or 1e-8)
         else:
             self.optimiser = torch.optim.RMSprop(every, config.lr, alpha=0.99, eps=config.eps or 1e-5)
@@ -69,7 +80,7 @@ class Plain:
     def values(self, nets: dict[str, Tensor], index: int, fields: Any, rows: range, steps: range) -> list[list[Tensor]]:
         """Values of all actions by time and agent, of one episode."""
         team, config = self.teams[index], self.config
-        flat = nets[f"agents_{index}"]
+        flat = nets[self.names[index]]
         found = []
         states = [torch.zeros(config.hidden) for _ in range(team.agents)]
         for t, row in enumerate(rows):
@@ -79,11 +90,11 @@ class Plain:
                 if config.last_action:
                     last = torch.zeros(team.choices)
                     if t:
-                        last[int(fields["action"][steps[t - 1], agent]) - team.first_action] = 1
+                        last[int(fields["action"][steps[t - 1], agent]) - team._start] = 1
                     parts.append(last)
-                if config.agent_id and config.share and team.agents > 1:
+                if config.agent_id and config.parameter_sharing and team.agents > 1:
                     parts.append(torch.eye(team.agents)[agent])
-                x, mine = torch.cat(parts), flat[0 if config.share else agent]
+                x, mine = torch.cat(parts), flat[0 if config.parameter_sharing else agent]
                 if config.recurrent:
                     sizes = (len(x), config.hidden, team.choices)
                     q, states[agent] = recurrent(mine, *sizes, x, states[agent])
@@ -96,14 +107,14 @@ class Plain:
         config, agents = self.config, len(values)
         if config.mixer == "none":
             return values
-        if config.mixer == "sum":
+        if config.mixer == "vdn":
             return values.sum()
         size, units = len(state), config.mixing_units
-        hyper = [config.hyper_units] if config.hyper_units else []
-        first = perceptron(nets["mixer_first"][0], [size, *hyper, agents * units], state).view(agents, units)
-        biases = perceptron(nets["mixer_biases"][0], [size, units], state)
-        last = perceptron(nets["mixer_last"][0], [size, *hyper, units], state)
-        more = perceptron(nets["mixer_more"][0], [size, units, 1], state)[0]
+        hyper = [config.hypernet_units] if config.hypernet_units else []
+        first = perceptron(nets["mixer.w1"][0], [size, *hyper, agents * units], state).view(agents, units)
+        biases = perceptron(nets["mixer.b1"][0], [size, units], state)
+        last = perceptron(nets["mixer.w2"][0], [size, *hyper, units], state)
+        more = perceptron(nets["mixer.v"][0], [size, units, 1], state)[0]
         return torch.nn.functional.elu(values @ first.abs() + biases) @ last.abs() + more
 
     def reward(self, batch: Any, fields: list[Any], step: int) -> Any:
@@ -147,9 +158,9 @@ class Plain:
                             float(field["agent_mask"][row, agent]) if self.leave(team) else 1.0
                             for row in (rows[t], rows[t + 1])
                         ]
-                        action = int(field["action"][steps[t], agent]) - team.first_action
+                        action = int(field["action"][steps[t], agent]) - team._start
                         now.append(online[i][t][agent][action] * there[0])
-                        chooser = (online if config.double else old)[i][t + 1][agent].detach().clone()
+                        chooser = (online if config.double_q else old)[i][t + 1][agent].detach().clone()
                         if team.group.avail:
                             chooser[~torch.from_numpy(field["avail_actions"][rows[t + 1], agent])] = -1e9
                         then.append(old[i][t + 1][agent][chooser.argmax()] * there[1])
@@ -161,7 +172,7 @@ class Plain:
                 given.append(torch.as_tensor(learned[steps[t]], dtype=torch.float32))
                 counted.append(torch.tensor(there_all) if config.mixer == "none" else torch.ones(()))
             over = batch["terminated"][steps.start : steps.stop]
-            if not config.bootstrap:
+            if not config.bootstrap_on_truncation:
                 over = over | batch["truncated"][steps.start : steps.stop]
             if config.mixer == "none":  # each agent by itself, up to where it is not there any more
                 alone = []
@@ -186,8 +197,8 @@ class Plain:
         loss = total / count
         self.optimiser.zero_grad()
         loss.backward()
-        if config.clip:
-            torch.nn.utils.clip_grad_norm_(self.nets.values(), config.clip)
+        if config.max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(self.nets.values(), config.max_grad_norm)
         for group in self.optimiser.param_groups:
             done = min(self.updates * config.update_every / config.lr_episodes, 1)
             group["lr"] = config.lr * (1 - done + done * config.lr_end)
@@ -197,7 +208,7 @@ class Plain:
         for name, net in self.nets.items():
             if config.tau:
                 self.targets[name] += config.tau * (net.detach() - self.targets[name])
-            elif (config.warmup + (self.updates - 1) * every) % config.target_every < every:
+            elif (config.learning_starts + (self.updates - 1) * every) % config.target_update_interval < every:
                 self.targets[name] = net.detach().clone()
         return float(loss.detach()), errors
 
@@ -208,7 +219,7 @@ class Plain:
 
     def possible(self, value: Tensor, index: int) -> Tensor:
         """A value, cut to what one or very many of the rewards seen would add up to."""
-        if not self.config.bounded or index not in self.rewards:
+        if not self.config.clip_targets or index not in self.rewards:
             return value
         many = sum(self.config.gamma**k for k in range(10_000))
         low, high = (self.standard(find(self.rewards[index]), index) for find in (min, max))

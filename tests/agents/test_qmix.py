@@ -9,46 +9,66 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from qmix_plain import Plain
+from qmix_plain import Plain, flats
 from scipy.stats import chisquare
 
 from recollect import envs
 from recollect.agents.qmix import QMIX, QMIXConfig
-from recollect.agents.qmix.layout import laid_out, shortened
-from recollect.learn import Mixer
+from recollect.learn import QMixer
+from recollect.learn.sequences import pack_sequences, trim_inactive
+from recollect.tensors import to_torch
 
-SMALL: dict[str, Any] = {"hidden": 9, "mixing_units": 5, "hyper_units": 7, "batch": 4, "episodes": 60, "lr": 1e-2}
+SMALL: dict[str, Any] = {
+    "hidden": 9,
+    "mixing_units": 5,
+    "hypernet_units": 7,
+    "batch_size": 4,
+    "buffer_size": 60,
+    "lr": 1e-2,
+}
 
 
 def played(name: str, config: QMIXConfig, steps: int = 60, num_envs: int = 4, **options: Any) -> tuple[Any, Any, QMIX]:
     """An environment, a memory of some play by chance, and a learner."""
     env = envs.make(name, num_envs=num_envs, **options)
-    memory, learner = config.memory(env, 0), config.learner(env, 1)
-    player, seen = learner.player(num_envs, explore=True), env.reset(seed=0)
+    memory = config.memory(env, 0)
+    learner = config.learner(env, memory, seed=1)
+    actor, obs = learner.actor(num_envs, explore=True), env.reset(seed=0)
     for _ in range(steps):
-        step = env.step(player.act(seen, 0))
+        step = env.step(actor.act(obs, 0)[0])
         memory.append(**step.row)
-        player.ended(step.ended)
-        seen = step.seen
+        actor.reset(step.ended)
+        obs = step.seen
     return env, memory, learner
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"td_lambda": 0}, {}),
-    ("marines_3v3", {"mixer": "sum"}, {}),
-    ("marines_3v3", {"mixer": "none", "share": False, "double": False, "td_lambda": 0}, {}),
+    ("marines_3v3", {"mixer": "vdn"}, {}),
+    ("marines_3v3", {"mixer": "none", "parameter_sharing": False, "double_q": False, "td_lambda": 0}, {}),
     (
         "marines_3v3",
-        {"recurrent": False, "optimiser": "rmsprop", "hyper_units": 0, "clip": 0.01, "lr_end": 0.1, "lr_episodes": 3},
+        {
+            "recurrent": False,
+            "optimizer": "rmsprop",
+            "hypernet_units": 0,
+            "max_grad_norm": 0.01,
+            "lr_end": 0.1,
+            "lr_episodes": 3,
+        },
         {},
     ),
-    ("marines_3v3", {"share": False, "n_step": 3, "prioritized": 0.6}, {"limit": 9}),
+    ("marines_3v3", {"parameter_sharing": False, "n_step": 3, "per_alpha": 0.6}, {"limit": 9}),
     ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
-    ("marines_3v3", {"mixer": "none", "n_step": 4, "prioritized": 1.0}, {}),
-    ("marines_2v2", {"update_every": 2, "target_every": 4, "warmup": 3, "bounded": False}, {"limit": 9}),
+    ("marines_3v3", {"mixer": "none", "n_step": 4, "per_alpha": 1.0}, {}),
     (
         "marines_2v2",
-        {"update_every": 0.4, "target_every": 1, "td_lambda": 0, "lr_end": 0.3, "lr_episodes": 2},
+        {"update_every": 2, "target_update_interval": 4, "learning_starts": 3, "clip_targets": False},
+        {"limit": 9},
+    ),
+    (
+        "marines_2v2",
+        {"update_every": 0.4, "target_update_interval": 1, "td_lambda": 0, "lr_end": 0.3, "lr_episodes": 2},
         {"limit": 9},
     ),
     ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
@@ -57,15 +77,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"mixer": "none", "reward": "own", "n_step": 2},
         {"max_cycles": 7, "state": True},
     ),
-    ("simple_spread", {"standardize_reward": True, "target_every": 2}, {"max_cycles": 7, "state": True}),
-    ("simple_spread", {"bootstrap": False, "td_lambda": 0.7}, {"max_cycles": 7}),
-    ("simple_speaker_listener", {"epsilon_end": 1.0, "bootstrap": False}, {"max_cycles": 5}),
-    ("simple_adversary", {"mixer": "none", "share": False}, {"max_cycles": 5}),
+    ("simple_spread", {"standardize_reward": True, "target_update_interval": 2}, {"max_cycles": 7, "state": True}),
+    ("simple_spread", {"bootstrap_on_truncation": False, "td_lambda": 0.7}, {"max_cycles": 7}),
+    ("simple_speaker_listener", {"epsilon_end": 1.0, "bootstrap_on_truncation": False}, {"max_cycles": 5}),
+    ("simple_adversary", {"mixer": "none", "parameter_sharing": False}, {"max_cycles": 5}),
     ("simple_adversary", {"mixer": "none", "reward": "own", "standardize_reward": True}, {"max_cycles": 5}),
     ("pettingzoo:leaving_world", {"mixer": "none", "reward": "own", "standardize_reward": True, "gamma": 0.3}, {}),
     ("pettingzoo:leaving_world", {"mixer": "none", "reward": "own", "n_step": 3}, {}),
-    ("pettingzoo:leaving_world", {"mixer": "none", "reward": "mean", "share": False}, {}),
-    ("pettingzoo:leaving_world", {"mixer": "sum", "standardize_reward": True, "gamma": 0.0}, {}),
+    ("pettingzoo:leaving_world", {"mixer": "none", "reward": "mean", "parameter_sharing": False}, {}),
+    ("pettingzoo:leaving_world", {"mixer": "vdn", "standardize_reward": True, "gamma": 0.0}, {}),
 ]
 
 
@@ -74,19 +94,21 @@ def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: 
     config = QMIXConfig(**{**SMALL, **changes})
     env, memory, learner = played(name, config, **options)
     plain = Plain(learner, env)
-    if config.prioritized:
+    if config.per_alpha:
         batch = memory.sample(40)
         memory.reweigh(batch, 0.01 + np.arange(40))
         assert len(set(memory.sample(40)["weights"].tolist())) > 3
     for _ in range(4):
         batch = memory.sample(4)
-        losses, errors = learner.update(batch)
+        metrics, errors = learner.update(batch)
         loss, wanted = plain.update(batch)
-        assert losses["loss"] == pytest.approx(loss, rel=1e-5)
+        assert float(metrics["loss"]) == pytest.approx(loss, rel=1e-5)
         np.testing.assert_allclose(errors, wanted, rtol=1e-5, atol=1e-5)
-    for key, (nets, target) in learner._pairs().items():
-        torch.testing.assert_close(nets.flat, plain.nets[key].detach(), rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(target.flat, plain.targets[key], rtol=1e-5, atol=1e-5)
+    for networks, others in ((learner.online, plain.nets), (learner.target, plain.targets)):
+        for key, flat in flats(networks).items():
+            torch.testing.assert_close(
+                flat, others[key], rtol=1e-5, atol=1e-5, msg=lambda text, key=key: f"{key} {text}"
+            )
 
 
 @settings(max_examples=50)
@@ -95,40 +117,40 @@ def test_a_mixed_value_never_falls_when_one_rises(data: Any) -> None:
     agents, state = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 20))
     hyper = data.draw(st.sampled_from([0, 3, 16]))
     random = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
-    mixer = Mixer(agents, state, units=data.draw(st.integers(1, 40)), hyper=hyper, generator=random)
+    mixer = QMixer(agents, state, units=data.draw(st.integers(1, 40)), hypernet_units=hyper, generator=random)
     values, where = torch.randn(64, agents, generator=random) * 5, torch.randn(64, state, generator=random) * 3
     before = mixer(values, where)
     for agent in range(agents):
         higher = values.clone()
         higher[:, agent] += torch.rand(64, generator=random)
         assert (mixer(higher, where) >= before - 1e-4).all()
-    total, trace = mixer.trace(values, where)
-    torch.testing.assert_close(total, before)
-    assert (mixer.backward(trace, torch.ones(64)) >= 0).all()
+    values.requires_grad_()
+    mixer(values, where).sum().backward()
+    assert (values.grad >= 0).all()
 
 
 def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     """An action whose value is far above all others, and which is never available."""
-    config = QMIXConfig(**SMALL, mixer="sum", epsilon_start=0.3, epsilon_end=0.3)
+    config = QMIXConfig(**SMALL, mixer="vdn", epsilon_start=0.3, epsilon_end=0.3)
     env, memory, learner = played("marines_3v3", config)
-    (team,) = learner._teams
-    for nets in (team.nets, team.target):
-        nets.flat[:, -team.choices :] = torch.arange(team.choices) * 100.0
+    (q,) = (learner.online[name] for name in learner._names)
+    for networks in (learner.online, learner.target):
+        flat = networks["agents"].networks.flat
+        flat.data[:, -q.choices :] = torch.arange(q.choices) * 100.0
     for explore in (True, False):
-        player, seen = learner.player(4, explore=explore), env.reset(seed=1)
+        actor, obs = learner.actor(4, explore=explore), env.reset(seed=1)
         for _ in range(40):
-            action = player.act(seen, 0)["action"]
-            assert np.take_along_axis(seen["avail_actions"], action[..., None], 2).all()
+            action = actor.act(obs, 0)[0]["action"]
+            assert np.take_along_axis(obs["avail_actions"], action[..., None], 2).all()
             step = env.step(action)
-            player.ended(step.ended)
-            seen = step.seen
+            actor.reset(step.ended)
+            obs = step.seen
     batch = memory.sample(8)
-    layout = laid_out(batch["lengths"])
-    part = team.read(batch, layout)
-    nexts = torch.from_numpy(layout.nexts)
-    ahead = learner._best_values(team, part, team.trace(part)[0])[nexts]
-    best = torch.from_numpy(batch["avail_actions"][layout.seen][layout.nexts]).float() * torch.arange(team.choices)
-    there = torch.from_numpy(batch["agent_mask"][layout.seen][layout.nexts])
+    packed = pack_sequences(batch["lengths"])
+    own = q.read(to_torch(batch), batch, packed)
+    ahead = learner._best_q("agents", own, q(own)).detach()
+    best = torch.from_numpy(batch["avail_actions"][packed.obs]).float() * torch.arange(q.choices)
+    there = torch.from_numpy(batch["agent_mask"][packed.obs])
     assert ((ahead - best.max(dim=2).values * 100).abs() < 20)[there].all()
     assert (ahead[~there] == 0).all()
 
@@ -147,16 +169,16 @@ def alone(batch: Any, episode: int) -> dict[str, Any]:
 @pytest.mark.parametrize("share", [True, False])
 def test_episodes_alone_and_together_give_the_same(share: bool) -> None:
     """Losses and gradients of a batch are the means of its episodes' own, by their steps: nothing is padded."""
-    config = QMIXConfig(**{**SMALL, "clip": 0.0}, share=share)
+    config = QMIXConfig(**{**SMALL, "max_grad_norm": 0.0}, parameter_sharing=share)
     _, memory, learner = played("marines_3v3", config)
     batch = memory.sample(6)
     assert len(set(batch["lengths"].tolist())) > 2
-    state = learner.state()
+    state = learner.state_dict()
 
     def gradients(some: Any) -> tuple[float, dict[str, torch.Tensor]]:
-        learner.load(state)
-        loss = learner.update(some)[0]["loss"]
-        return loss, {name: nets.grad.clone() for name, (nets, _) in learner._pairs().items()}
+        learner.load_state_dict(state)
+        loss = float(learner.update(some)[0]["loss"])
+        return loss, {name: flat.grad.clone() for name, flat in flats(learner.online).items()}
 
     loss, together = gradients(batch)
     own = [gradients(alone(batch, episode)) for episode in range(6)]
@@ -168,22 +190,22 @@ def test_episodes_alone_and_together_give_the_same(share: bool) -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(1, 3), st.integers(0, 99))
-def test_layouts_find_every_row_again(lengths: list[int], agents: int, seed: int) -> None:
-    layout = laid_out(np.array(lengths))
+def test_packing_finds_every_row_again(lengths: list[int], agents: int, seed: int) -> None:
+    packed = pack_sequences(np.array(lengths))
     seen = [(b, t) for b, length in enumerate(lengths) for t in range(length + 1)]
     steps = [(b, t) for b, length in enumerate(lengths) for t in range(length)]
-    laid = [seen[row] for row in layout.seen]
+    laid = [seen[row] for row in packed.obs]
     assert sorted(laid) == seen
-    assert sorted(steps[row] for row in layout.steps) == steps
+    assert sorted(steps[row] for row in packed.steps) == steps
     assert [t for _, t in laid] == sorted(t for _, t in laid)
-    for index, row in enumerate(layout.steps):
+    for index, row in enumerate(packed.steps):
         b, t = steps[row]
-        assert laid[layout.first[index]] == (b, t)
-        assert laid[layout.nexts[index]] == (b, t + 1)
-        assert (layout.episode[index], layout.time[index]) == (b, t)
+        assert laid[packed.before[index]] == (b, t)
+        assert laid[packed.after[index]] == (b, t + 1)
+        assert (packed.episode[index], packed.time[index]) == (b, t)
     present = np.random.default_rng(seed).random((len(seen), agents)) < 0.6
     present[0, 0] = True
-    short = shortened(layout, present)
+    short = trim_inactive(packed, present)
     found = [(*laid[place // agents], place % agents) for place in short.take]
     last = {
         (b, a): max([t for (e, t), there in zip(laid, present[:, a], strict=True) if e == b and there], default=-1)
@@ -191,8 +213,8 @@ def test_layouts_find_every_row_again(lengths: list[int], agents: int, seed: int
         for a in range(agents)
     }
     assert sorted(found) == sorted((b, t, a) for (b, a), end in last.items() for t in range(end + 1))
-    starts = np.cumsum(short.counts) - short.counts
-    for t, (start, count) in enumerate(zip(starts, short.counts, strict=True)):
+    starts = np.cumsum(short.batch_sizes) - short.batch_sizes
+    for t, (start, count) in enumerate(zip(starts, short.batch_sizes, strict=True)):
         assert all(found[start + i][1] == t for i in range(count))
         if t:  # the same sequence in the same place
             before = starts[t - 1]
@@ -203,33 +225,36 @@ def test_nobody_is_there() -> None:
     config = QMIXConfig(**SMALL)
     _, memory, learner = played("marines_3v3", config)
     batch = memory.sample(4)
-    losses, _ = learner.update({**batch, "agent_mask": np.zeros_like(batch["agent_mask"])})
-    assert np.isfinite(losses["loss"])
+    metrics, _ = learner.update({**batch, "agent_mask": np.zeros_like(batch["agent_mask"])})
+    assert torch.isfinite(metrics["loss"])
 
 
 @pytest.mark.parametrize(("name", "changes", "options"), CASES)
 def test_a_state_goes_on_bit_for_bit(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **changes})
     env, memory, one = played(name, config, **options)
-    two = config.learner(env, 7)
-    players = [learner.player(4, explore=True) for learner in (one, two)]
-    seen = env.reset(seed=3)
+    two = config.learner(env, memory, seed=7)
+    actors = [learner.actor(4, explore=True, seed=seed) for seed, learner in enumerate((one, two))]
+    obs = env.reset(seed=3)
     for t in range(30):
         if t == 15:
-            two.load(one.state())
-            players[1].load(players[0].state())
-        actions = [player.act(seen, 20_000) for player in players]
+            two.load_state_dict(one.state_dict())
+            actors[1].load_state_dict(actors[0].state_dict())
+            actors[1].load(two.weights())
+        actions = [actor.act(obs, 20_000)[0] for actor in actors]
         step = env.step(actions[0])
         batch = memory.sample(4)
-        for learner, player in zip((one, two), players, strict=True):
-            player.ended(step.ended)
+        for learner, actor in zip((one, two), actors, strict=True):
+            actor.reset(step.ended)
             learner.update(batch)
+            actor.load(learner.weights())
         if t >= 15:
             for key, value in actions[0].items():
                 np.testing.assert_array_equal(value, actions[1][key])
-        seen = step.seen
-    for key, value in one.state().items():
-        assert torch.equal(two.state()[key], value), key
+        obs = step.seen
+    state = two.state_dict()
+    for key, value in one.state_dict().items():
+        assert torch.equal(state[key], value), key
 
 
 def test_the_same_seed_gives_the_same_parameters() -> None:
@@ -238,49 +263,58 @@ def test_the_same_seed_gives_the_same_parameters() -> None:
         _, memory, learner = played("marines_3v3", QMIXConfig(**SMALL))
         for _ in range(50):
             learner.update(memory.sample(4))
-        found.append(learner.state())
+        found.append(learner.state_dict())
     assert all(torch.equal(value, found[1][key]) for key, value in found[0].items())
 
 
 def test_states_begin_anew_where_episodes_end() -> None:
     env, _, learner = played("simple_spread", QMIXConfig(**SMALL))
-    seen = env.reset(seed=0)
-    player, fresh = learner.player(4, explore=False), learner.player(4, explore=False)
+    obs = env.reset(seed=0)
+    actor, fresh = learner.actor(4, explore=False), learner.actor(4, explore=False)
     for _ in range(3):
-        player.act(seen)
-    player.ended(np.array([True, False, True, False]))
-    before = [part.clone() for part in player.state().values()]
-    fresh.act(seen)
-    player.act(seen)
+        actor.act(obs)
+    actor.reset(np.array([True, False, True, False]))
+    before = actor.state_dict()["0.state"]
+    fresh.act(obs)
+    actor.act(obs)
     shape = (4, 3, -1)
-    first, second = (each.state()["states/0"].view(shape) for each in (player, fresh))
+    first, second = (each.state_dict()["0.state"].view(shape) for each in (actor, fresh))
     torch.testing.assert_close(first[[0, 2]], second[[0, 2]])
     assert not torch.allclose(first[[1, 3]], second[[1, 3]])
-    assert not before[0].view(shape)[[0, 2]].any()
+    assert not before.view(shape)[[0, 2]].any()
+
+
+def test_acting_changes_nothing_in_the_learner() -> None:
+    env, _, learner = played("simple_spread", QMIXConfig(**SMALL))
+    before = learner.state_dict()
+    actor, obs = learner.actor(4, explore=True), env.reset(seed=0)
+    for _ in range(5):
+        obs = env.step(actor.act(obs)[0]).seen
+    after = learner.state_dict()
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
 
 
 def test_chance_is_as_often_as_it_should_be() -> None:
     """Of 20,000 choices among five, a share of epsilon by chance and the rest the best; at epsilon 1 all alike."""
     config = QMIXConfig(**{**SMALL, "recurrent": False}, epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=1000)
-    env = envs.make("simple_spread", num_envs=4)
-    learner = config.learner(env, 0)
-    (team,) = learner._teams
-    team.nets.flat.zero_()
-    team.nets.flat[:, -5:] = torch.tensor([0.0, 0.0, 7.0, 0.0, 0.0])
-    seen = {"obs": np.zeros((20_000, 3, 18), np.float32)}
-    player = learner.player(20_000, explore=True)
+    learner = config.learner(envs.make("simple_spread", num_envs=4), None)
+    flat = learner.online["agents"].networks.flat.data
+    flat.zero_()
+    flat[:, -5:] = torch.tensor([0.0, 0.0, 7.0, 0.0, 0.0])
+    obs = {"obs": np.zeros((20_000, 3, 18), np.float32)}
+    actor = learner.actor(20_000, explore=True)
     for step, epsilon in ((0, 1.0), (500, 0.6), (1000, 0.2), (9000, 0.2)):
-        action = player.act(seen, step)["action"]
+        action = actor.act(obs, step)[0]["action"]
         share = epsilon / 5
         wanted = np.full(5, share) + (1 - epsilon) * (np.arange(5) == 2)
         assert chisquare(np.bincount(action.ravel(), minlength=5), wanted * action.size).pvalue > 1e-4
-    assert (learner.player(20_000, explore=False).act(seen)["action"] == 2).all()
+    assert (learner.actor(20_000, explore=False).act(obs)[0]["action"] == 2).all()
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(1, 12))
 def test_the_newest_episodes_are_kept_whole(periods: list[int], wanted: int) -> None:
     """Lanes whose episodes are of different lengths; what is kept, beside a list of all that has ended."""
-    config = QMIXConfig(**{**SMALL, "episodes": wanted, "batch": 1})
+    config = QMIXConfig(**{**SMALL, "buffer_size": wanted, "batch_size": 1})
     env = envs.make("simple", num_envs=len(periods), max_cycles=9)
     memory, ended = config.memory(env, 0), []
     for t in range(60):
@@ -290,7 +324,7 @@ def test_the_newest_episodes_are_kept_whole(periods: list[int], wanted: int) -> 
         memory.append(obs=obs, **acted, terminated=over, truncated=none, final_obs=obs)
         ended += [(t, lane, periods[lane]) for lane in np.flatnonzero(over)]
         if over.any():
-            config.tidy(memory, len(ended), int(over.sum()))
+            config.evict(memory, len(ended), int(over.sum()))
         kept = memory.episodes
         done = kept.terminated & kept.whole
         assert done.sum() == memory.ready == min(len(ended), wanted)
@@ -303,18 +337,18 @@ def test_the_newest_episodes_are_kept_whole(periods: list[int], wanted: int) -> 
 
 
 def test_the_oldest_episodes_are_forgotten() -> None:
-    config = QMIXConfig(**{**SMALL, "episodes": 20})
+    config = QMIXConfig(**{**SMALL, "buffer_size": 20})
     env = envs.make("simple_spread", num_envs=4, max_cycles=3)
-    memory, learner = config.memory(env, 0), config.learner(env, 0)
-    player, seen, done = learner.player(4, explore=True), env.reset(seed=0), 0
+    memory, learner = config.memory(env, 0), config.learner(env, None)
+    actor, obs, done = learner.actor(4, explore=True), env.reset(seed=0), 0
     for _ in range(60):
-        step = env.step(player.act(seen))
+        step = env.step(actor.act(obs)[0])
         memory.append(**step.row)
         fresh = int(step.ended.sum())
         done += fresh
         if fresh:
-            config.tidy(memory, done, fresh)
-        seen = step.seen
+            config.evict(memory, done, fresh)
+        obs = step.seen
     kept = memory.episodes
     assert done == 80
     assert len(kept.start) == 20

@@ -73,8 +73,8 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-SMALL = MADDPGConfig(hidden=(8, 8), batch=16, warmup=50, capacity=1000)
-FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "film": False}
+SMALL = MADDPGConfig(hidden=(8, 8), batch_size=16, learning_starts=50, capacity=1000)
+FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "video": False}
 
 
 @pytest.mark.parametrize(("fault", "field", "value"), [("obs", "obs", "nan"), ("reward", "reward", "inf")])

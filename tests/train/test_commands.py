@@ -16,12 +16,12 @@ from recollect import cli, train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.train import curves
-from recollect.train.curves import _labels, bands, draw_runs, interquartile_mean
+from recollect.train.curves import _labels, bootstrap_ci, draw_runs, interquartile_mean
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
 from recollect.train.settings import RunConfig
 
-SMALL = MADDPGConfig(warmup=300, batch=32, update_every=50, capacity=2000, hidden=(8,), prioritized=0.5)
+SMALL = MADDPGConfig(learning_starts=300, batch_size=32, update_every=50, capacity=2000, hidden=(8,), per_alpha=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     found = []
     for seed in (1, 2, 3):
         path = folder / f"seed_{seed}"
-        few = {"num_envs": 8, "eval_every": 400, "eval_episodes": 7, "film": False}
+        few = {"num_envs": 8, "eval_every": 400, "eval_episodes": 7, "video": False}
         train.run(SMALL, "simple_spread", folder=path, steps=1200, seed=seed, **few)
         found.append(path)
     return found
@@ -125,11 +125,11 @@ def test_what_cannot_be_looked_at(runs: list[Path], tmp_path: Path, capsys: pyte
 def test_lines_say_how_they_differ() -> None:
     run, long = RunConfig(seed=1), RunConfig(seed=2, steps=9)
     one = ("marines_4v4", QMIXConfig(), run)
-    far = ("marines_4v4", QMIXConfig(gamma=0.99, bounded=False), long)
-    others = ("marines_3v3", QMIXConfig(gamma=0.5), run), ("marines_4v4", QMIXConfig(mixer="sum"), run)
+    far = ("marines_4v4", QMIXConfig(gamma=0.99, clip_targets=False), long)
+    others = ("marines_3v3", QMIXConfig(gamma=0.5), run), ("marines_4v4", QMIXConfig(mixer="vdn"), run)
     assert _labels([one, far, *others]) == [
-        "qmix marines_4v4: gamma 0.95, bounded True",
-        "qmix marines_4v4: gamma 0.99, bounded False",
+        "qmix marines_4v4: gamma 0.95, clip_targets True",
+        "qmix marines_4v4: gamma 0.99, clip_targets False",
         "qmix marines_3v3",
         "vdn marines_4v4",
     ]
@@ -139,9 +139,9 @@ def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[st
     flags = [
         "--steps",
         "400",
-        "--warmup",
+        "--learning-starts",
         "100",
-        "--batch",
+        "--batch-size",
         "16",
         "--hidden",
         "8",
@@ -150,7 +150,7 @@ def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "--eval-every",
         "200",
     ]
-    flags += ["--eval-episodes", "3", "--no-film", "--folder", str(tmp_path / "all"), "--seeds", "4", "7"]
+    flags += ["--eval-episodes", "3", "--no-video", "--folder", str(tmp_path / "all"), "--seeds", "4", "7"]
     assert cli.main(["train", "maddpg", "simple", *flags]) == 0
     assert (tmp_path / "all" / "curve.png").exists()
     for seed in (4, 7):
@@ -181,7 +181,7 @@ def test_interquartile_mean() -> None:
     assert interquartile_mean(np.array([9.0, 1.0, 2.0, 4.0, 100.0])) == pytest.approx((0.75 * 2 + 4 + 0.75 * 9) / 2.5)
     assert interquartile_mean(np.array([3.0])) == 3
     values = np.random.default_rng(0).normal(5, 1, (20, 4))
-    middle, low, high = bands(values)
+    middle, low, high = bootstrap_ci(values)
     assert ((low < middle) & (middle < high)).all()
     assert (high - low < 1.5).all()
 

@@ -23,7 +23,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(what)
         return 0
 
-    monkeypatch.setattr(pymarl, "told_run", note)
+    monkeypatch.setattr(pymarl, "notified_run", note)
     return found
 
 
@@ -46,27 +46,27 @@ def test_keys_are_mapped(asked: list[Any]) -> None:
     algorithm, env, run = asked[0]
     assert env == "simple_speaker_listener"
     assert algorithm == QMIXConfig(
-        mixer="sum",
+        mixer="vdn",
         lr=1e-3,
-        batch=8,
-        warmup=8,
-        episodes=100,
+        batch_size=8,
+        learning_starts=8,
+        buffer_size=100,
         hidden=16,
         epsilon_end=0.1,
         epsilon_steps=7,
         tau=0.01,
-        clip=5.0,
-        double=False,
-        hyper_units=0,
+        max_grad_norm=5.0,
+        double_q=False,
+        hypernet_units=0,
         last_action=False,
-        bootstrap=False,
-        bounded=False,
+        bootstrap_on_truncation=False,
+        clip_targets=False,
         recurrent=False,
         standardize_reward=True,
         reward="mean",
         update_every=4,
         gamma=1.0,
-        optimiser="adam",
+        optimizer="adam",
         td_lambda=0.5,
     )
     options = {"state": True, "max_cycles": 25}  # where PettingZoo's own end
@@ -160,7 +160,7 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
         ("--config=qmix with batch_size_run=0", "batch_size_run must be above 0, got 0"),
         (
             "--config=qmix with batch_size=64 buffer_size=8",
-            "batch_size must be at most the 8 episodes that are remembered, got 64",
+            "batch_size must be at most the buffer_size of 8, got 64",
         ),
         ("--config=qmix with env_args.difficulty=1", "env_args.difficulty must be '7' or 7 here, got 1"),
         (
@@ -194,10 +194,11 @@ def test_what_epymarl_has(asked: list[Any]) -> None:
     )
     assert cli.main([*line.split(), *keys.split()]) == 0
     assert cli.main([*line.split(), *reversed(keys.split())]) == 0
-    wanted = QMIXConfig(**QMIXConfig().presets["epymarl"], update_every=4, target_every=200, hyper_units=0)
+    wanted = QMIXConfig(**QMIXConfig().presets["epymarl"], update_every=4, target_update_interval=200, hypernet_units=0)
     assert [algorithm for algorithm, _, _ in asked] == [wanted, wanted]
     assert cli.main([*line.split(), "batch_size_run=10"]) == 0
-    assert asked[-1][0] == QMIXConfig(**QMIXConfig().presets["epymarl"] | {"update_every": 10, "target_every": 2000})
+    changed = {"update_every": 10, "target_update_interval": 2000}
+    assert asked[-1][0] == QMIXConfig(**QMIXConfig().presets["epymarl"] | changed)
 
 
 def test_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,14 +219,16 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    flags = ["--steps", "300", "--num-envs", "4", "--eval-episodes", "2", "--no-film", "--folder", str(folder)]
-    assert cli.main(["train", "qmix", "marines_3v3", "--preset=pymarl2", "--batch", "5", *flags]) == 0
+    flags = ["--steps", "300", "--num-envs", "4", "--eval-episodes", "2", "--no-video", "--folder", str(folder)]
+    assert cli.main(["train", "qmix", "marines_3v3", "--preset=pymarl2", "--batch-size", "5", *flags]) == 0
     algorithm = read_config(folder / "config.toml")[1]
-    assert (algorithm.batch, algorithm.td_lambda, algorithm.update_every) == (5, 0.6, 8)
+    assert (algorithm.batch_size, algorithm.td_lambda, algorithm.update_every) == (5, 0.6, 8)
     flags[-1], config = str(tmp_path / "other"), str(folder / "config.toml")
-    assert cli.main(["train", "--config", config, "--preset", "pymarl", "--batch", "6", *flags]) == 0
+    assert cli.main(["train", "--config", config, "--preset", "pymarl", "--batch-size", "6", *flags]) == 0
     algorithm = read_config(tmp_path / "other" / "config.toml")[1]
-    assert (algorithm.batch, algorithm.td_lambda, algorithm.update_every) == (6, 0.0, 8), "presets go on top of a file"
+    assert (algorithm.batch_size, algorithm.td_lambda, algorithm.update_every) == (6, 0.0, 8), (
+        "presets go on top of a file"
+    )
     with pytest.raises(SystemExit, match="0"):
         cli.main(["train", "iql", "--help"])
     shown = capsys.readouterr().out

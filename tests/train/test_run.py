@@ -26,14 +26,18 @@ from recollect.train import checkpoint
 from recollect.train.records import read_metrics
 from recollect.train.replay import load_run
 
-SMALL = MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, hidden=(16,))
-MIXED = QMIXConfig(warmup=8, batch=8, episodes=40, hidden=8, mixing_units=4, hyper_units=4, epsilon_steps=3000)
-FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 700, "film": False}
+SMALL = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
+MIXED = QMIXConfig(
+    learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4, epsilon_steps=3000
+)
+FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 700, "video": False}
+
+POLICY = "networks.agents.policy.per_agent.networks.layers.0.weight"
 
 
 def parameters(folder: Path) -> dict[str, torch.Tensor]:
-    state, player, env = checkpoint.load_state(folder)
-    return {**state, **{f"player {name}": value for name, value in player.items()}} | {
+    state, actor, env = checkpoint.load_state(folder)
+    return {**state, **{f"actor {name}": value for name, value in actor.items()}} | {
         f"env {name}": torch.from_numpy(np.ascontiguousarray(v).view(np.int64)) for name, v in (env or {}).items()
     }
 
@@ -54,12 +58,18 @@ def same(one: Path, two: Path) -> None:
     ("env", "algorithm"),
     [
         ("simple_spread", SMALL),
-        ("simple_tag", MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, prioritized=0.6, n_step=3)),
+        (
+            "simple_tag",
+            MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, per_alpha=0.6, n_step=3),
+        ),
         ("marines_3v3", SMALL),
-        ("simple_tag", dataclasses.replace(SMALL, ensemble=2, infer=True, normalize_obs=True, normalize_reward=True)),
+        (
+            "simple_tag",
+            dataclasses.replace(SMALL, ensemble=2, infer_policies=True, normalize_obs=True, normalize_reward=True),
+        ),
         ("marines_3v3", MIXED),
-        ("simple_spread", dataclasses.replace(MIXED, mixer="sum", prioritized=0.6, td_lambda=0.5, update_every=2)),
-        ("marines_3v3", dataclasses.replace(MIXED, mixer="none", share=False, standardize_reward=True)),
+        ("simple_spread", dataclasses.replace(MIXED, mixer="vdn", per_alpha=0.6, td_lambda=0.5, update_every=2)),
+        ("marines_3v3", dataclasses.replace(MIXED, mixer="none", parameter_sharing=False, standardize_reward=True)),
     ],
 )
 def test_stopped_and_resumed_is_as_if_it_had_not(env: str, algorithm: Any, tmp_path: Path) -> None:
@@ -74,7 +84,7 @@ def test_the_seed_decides(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         train.run(SMALL, "simple_spread", folder=tmp_path / name, steps=1500, seed=seed, **FEW)
     same(tmp_path / "a", tmp_path / "b")
-    assert not torch.equal(parameters(tmp_path / "a")["0/actor"], parameters(tmp_path / "c")["0/actor"])
+    assert not torch.equal(*(parameters(tmp_path / name)[POLICY] for name in ("a", "c")))
 
 
 def test_what_a_folder_holds(tmp_path: Path) -> None:
@@ -87,7 +97,7 @@ def test_what_a_folder_holds(tmp_path: Path) -> None:
         steps=2000,
         progress=lambda steps, total, _: seen.append((steps, total)),
         env_options={"num_good": 2},
-        **(FEW | {"film": True}),
+        **(FEW | {"video": True}),
     )
     assert result.steps == 2000
     assert not result.interrupted
@@ -113,7 +123,7 @@ def test_what_a_folder_holds(tmp_path: Path) -> None:
 
 def test_an_adapted_environment_begins_anew_on_resuming(tmp_path: Path) -> None:
     few = FEW | {"num_envs": 2, "steps": 600, "eval_every": 300}
-    algorithm = MADDPGConfig(warmup=100, batch=16, update_every=50, capacity=2000, hidden=(8,))
+    algorithm = MADDPGConfig(learning_starts=100, batch_size=16, update_every=50, capacity=2000, hidden=(8,))
     train.run(algorithm, "pettingzoo:mpe2.simple_spread_v3", folder=tmp_path / "run", **few)
     result = train.resume(tmp_path / "run", steps=900)
     assert result.steps == 900
@@ -123,22 +133,22 @@ def test_an_adapted_environment_begins_anew_on_resuming(tmp_path: Path) -> None:
 
 def test_nan_stops_a_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
-    real = MADDPG.update
+    real = MADDPG.learn
     count = [0]
 
-    def update(self: MADDPG, batch: Any) -> Any:
+    def learn(self: MADDPG) -> Any:
         count[0] += 1
-        losses, errors = real(self, batch)
-        return ({**losses, "actor_loss": float("nan")} if count[0] == 40 else losses), errors
+        metrics = real(self)
+        return {**metrics, "actor_loss": float("nan")} if count[0] == 40 else metrics
 
-    monkeypatch.setattr(MADDPG, "update", update)
+    monkeypatch.setattr(MADDPG, "learn", learn)
     with pytest.raises(rc.errors.RunError) as caught:
         train.run(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
     assert str(caught.value) == (
         "actor_loss must stay finite (update 40), got NaN or infinity. "
         "The last checkpoint is whole; lower the learning rates, or clip gradients."
     )
-    monkeypatch.setattr(MADDPG, "update", real)
+    monkeypatch.setattr(MADDPG, "learn", real)
     train.resume(folder)
     train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
     same(tmp_path / "whole", folder)
@@ -172,10 +182,10 @@ from recollect.agents.maddpg import MADDPGConfig
 from recollect import train
 from recollect.train import checkpoint
 folder = sys.argv[1]
-small = MADDPGConfig(warmup=500, batch=64, update_every=40, capacity=2000, hidden=(16,))
-few = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 200, "film": False}
+small = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
+few = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 200, "video": False}
 from pathlib import Path
-def progress(steps, total, figures):
+def progress(steps, total, metrics):
     if steps % 80 == 0:
         print(steps, flush=True)
 if checkpoint.exists(Path(folder)):
@@ -210,7 +220,18 @@ def test_killed_at_five_moments(tmp_path: Path) -> None:
 def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "recollect", "train", "maddpg", "simple_spread", "--folder", str(folder)]
-    flags = ["--warmup", "500", "--batch", "64", "--hidden", "16", "--num-envs", "8", "--eval-every", "1000"]
+    flags = [
+        "--learning-starts",
+        "500",
+        "--batch-size",
+        "64",
+        "--hidden",
+        "16",
+        "--num-envs",
+        "8",
+        "--eval-every",
+        "1000",
+    ]
     process = subprocess.Popen(
         [*command, *flags, "--eval-episodes", "5", "--steps", "10000000"],
         stdout=subprocess.PIPE,
@@ -244,14 +265,14 @@ def test_settings_that_cannot_be(settings: dict[str, Any], message: str, tmp_pat
 
 
 def test_networks_that_are_not_numbers_are_not_saved(tmp_path: Path) -> None:
-    wild = MADDPGConfig(hidden=(8,), batch=8, warmup=10, capacity=200, actor_lr=1e37)
+    wild = MADDPGConfig(hidden=(8,), batch_size=8, learning_starts=10, capacity=200, actor_lr=1e37)
     with pytest.raises(rc.errors.RunError, match=r"(must be finite to be saved|must stay finite).*(NaN or infinity)"):
-        train.run(wild, "simple_spread", folder=tmp_path / "run", steps=2000, num_envs=2, eval_every=2000, film=False)
+        train.run(wild, "simple_spread", folder=tmp_path / "run", steps=2000, num_envs=2, eval_every=2000, video=False)
     assert not checkpoint.exists(tmp_path / "run")
 
 
 def test_a_run_is_always_evaluated_at_its_end(tmp_path: Path) -> None:
-    result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=100, num_envs=4, eval_episodes=3, film=False)
+    result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=100, num_envs=4, eval_episodes=3, video=False)
     assert result.metrics["return"] < 0
     assert [line["step"] for line in read_metrics(tmp_path / "run")] == [100]
     with pytest.raises(rc.errors.OptionError, match=r"^steps must be at least the 100 that were taken, got 50$"):
@@ -259,8 +280,8 @@ def test_a_run_is_always_evaluated_at_its_end(tmp_path: Path) -> None:
 
 
 def test_settings_that_numpy_made(tmp_path: Path) -> None:
-    algorithm = MADDPGConfig(actor_lr=np.float64(1e-3), hidden=(np.int64(8),), warmup=np.int64(50))  # type: ignore[arg-type]
-    train.run(algorithm, "simple", folder=tmp_path / "run", steps=40, num_envs=4, eval_episodes=3, film=False)
+    algorithm = MADDPGConfig(actor_lr=np.float64(1e-3), hidden=(np.int64(8),), learning_starts=np.int64(50))  # type: ignore[arg-type]
+    train.run(algorithm, "simple", folder=tmp_path / "run", steps=40, num_envs=4, eval_episodes=3, video=False)
     assert train.settings.read_config(tmp_path / "run" / "config.toml")[1] == algorithm
 
 
@@ -292,7 +313,7 @@ def test_a_film_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     from recollect.envs.particle import World
 
     monkeypatch.setattr(World, "render", lambda *_: 1 / 0)
-    with pytest.warns(UserWarning, match=r"^simple could not be filmed: division by zero$"):
+    with pytest.warns(UserWarning, match=r"^simple could not be recorded: division by zero$"):
         result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=40, num_envs=4, eval_episodes=3)
     assert result.steps == 40
 
@@ -321,7 +342,7 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
         train.resume(tmp_path / "run")
     state.write_bytes(whole)
     (tmp_path / "run" / "checkpoint.json").write_text('{"version": 9}')
-    with pytest.raises(rc.errors.RunError, match=r"of this version, got version 9, not 3\. Restore it"):
+    with pytest.raises(rc.errors.RunError, match=r"of this version, got version 9, not 4\. Restore it"):
         train.resume(tmp_path / "run")
     (tmp_path / "run" / "checkpoint.json").unlink()
     with pytest.raises(rc.errors.RunError, match=r"It has no checkpoint to resume: remove it\.$"):

@@ -25,22 +25,26 @@ def other(value: Any, field: str) -> Any:
         "noise": "ou",
         "hidden": (7, 9),
         "ddpg": ("agent",),
-        "share": ("agent", "adversary"),
+        "parameter_sharing": ("agent", "adversary"),
         "gamma": 0.5,
         "tau": 0.5,
         "lr_end": 0.5,
         "epsilon": 0.25,
-        "prioritized": 0.5,
+        "per_alpha": 0.5,
     }
     others: dict[str, Any] = {
-        "mixer": "sum",
-        "optimiser": "rmsprop",
+        "mixer": "vdn",
+        "optimizer": "rmsprop",
         "reward": "mean",
         "epsilon_start": 0.5,
         "epsilon_end": 0.5,
         "td_lambda": 0.5,
+        "encoder": "package.module:function",
+        "network": "package.module:function",
+        "td_loss": "huber",
+        "device": "cpu",
     }
-    if isinstance(value, int) and field in ("hidden", "share"):
+    if isinstance(value, int) and field in ("hidden", "parameter_sharing"):
         return not value if isinstance(value, bool) else value + 3
     if field in {**special, **others}:
         return {**special, **others}[field]
@@ -119,9 +123,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     flags = [
         "--steps",
         "1000",
-        "--warmup",
+        "--learning-starts",
         "200",
-        "--batch",
+        "--batch-size",
         "32",
         "--hidden",
         "8",

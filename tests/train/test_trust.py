@@ -20,8 +20,8 @@ from recollect.agents.maddpg import MADDPGConfig
 from recollect.train import checkpoint
 from recollect.train.replay import load_run
 
-SMALL = MADDPGConfig(hidden=(8, 8), batch=16, warmup=50, capacity=1000)
-FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "film": False}
+SMALL = MADDPGConfig(hidden=(8, 8), batch_size=16, learning_starts=50, capacity=1000)
+FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "video": False}
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ import os, signal, sys, threading
 from recollect import cli
 threading.Timer(float(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
 sys.exit(cli.main(["train", "maddpg", "simple_spread", "--folder", sys.argv[1], "--steps", "100000000",
-    "--num-envs", "4", "--hidden", "8", "8", "--batch", "16", "--warmup", "50", "--capacity", "1000",
+    "--num-envs", "4", "--hidden", "8", "8", "--batch-size", "16", "--learning-starts", "50", "--capacity", "1000",
     "--eval-every", "100000000"]))
 """
 
@@ -201,8 +201,8 @@ def test_sigterm_saves(tmp_path: Path) -> None:
 
 def test_seeds_go_on_before_the_first_checkpoint(tmp_path: Path) -> None:
     """A seed that was killed early begins anew; one of other settings is refused."""
-    few = ["--steps", "200", "--num-envs", "4", "--eval-every", "100", "--eval-episodes", "2", "--no-film"]
-    small = ["--hidden", "8", "8", "--batch", "16", "--warmup", "50", "--capacity", "1000"]
+    few = ["--steps", "200", "--num-envs", "4", "--eval-every", "100", "--eval-episodes", "2", "--no-video"]
+    small = ["--hidden", "8", "8", "--batch-size", "16", "--learning-starts", "50", "--capacity", "1000"]
     command = ["train", "maddpg", "simple_spread", "--folder", str(tmp_path / "all"), *few, *small, "--seeds", "3", "4"]
     assert cli.main(command) == 0
     for name in ("checkpoint.json", "state-0.safetensors"):

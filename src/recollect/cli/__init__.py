@@ -73,7 +73,7 @@ def _eval(run: "tyro.conf.Positional[Path]", episodes: int = 100, seed: int | No
         run: The run's folder.
         episodes: How many.
         seed: Of the episodes; by default those that the run was evaluated with.
-        trust: Import the environment's module that the run's settings name.
+        trust: Import modules that the run's settings name.
     """
     from recollect.cli.look import evaluate
 
@@ -87,14 +87,14 @@ def _watch(
     fps: float = 10,
     trust: bool = False,
 ) -> None:
-    """Watch an episode of a run: in a window, or as a film.
+    """Watch an episode of a run: in a window, or as a video.
 
     Args:
         run: The run's folder.
         out: A .gif or .mp4 to write; by default watch.gif in the run's folder where there is no display.
         seed: Of the episode.
         fps: Steps a second.
-        trust: Import the environment's module that the run's settings name.
+        trust: Import modules that the run's settings name.
     """
     from recollect.cli.look import watch
 

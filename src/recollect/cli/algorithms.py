@@ -11,4 +11,4 @@ def algorithms() -> None:
     """List the algorithms, with a line each."""
     widest = max(map(len, ALGORITHMS))
     for name, algorithm in ALGORITHMS.items():
-        print(f"{name:<{widest}}  {algorithm.line}")
+        print(f"{name:<{widest}}  {algorithm.summary}")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from recollect.cli.importing import import_from_here
 from recollect.envs.film import save_film
 from recollect.errors import OptionError
 from recollect.train.curves import draw_runs
@@ -18,9 +19,11 @@ __all__ = ["evaluate", "plot", "watch"]
 
 
 def evaluate(run: Path, episodes: int, seed: int | None, *, trust: bool) -> None:
-    """Print the figures of whole episodes without exploration."""
+    """Print the metrics of whole episodes without exploration."""
     if episodes < 1:
         raise OptionError("episodes", "be at least 1", episodes)
+    if trust:
+        import_from_here()
     trained = load_run(run, trust=trust)
     found = trained.evaluate(episodes, seed)
     print(f"{trained.env} after {trained.steps:,} steps, {episodes} episodes")
@@ -29,8 +32,10 @@ def evaluate(run: Path, episodes: int, seed: int | None, *, trust: bool) -> None
 
 
 def watch(run: Path, out: Path | None, seed: int | None, fps: float, *, trust: bool) -> None:
-    """Show an episode in a window, or save it as a film where there is no display."""
-    pictures = load_run(run, trust=trust).film(seed)
+    """Show an episode in a window, or save it as a video where there is no display."""
+    if trust:
+        import_from_here()
+    pictures = load_run(run, trust=trust).record_video(seed)
     if out is None and _has_display():
         _show(pictures, fps)
         return

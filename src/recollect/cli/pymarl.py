@@ -13,7 +13,7 @@ from typing import Any
 
 from recollect import envs
 from recollect.agents.qmix import QMIXConfig
-from recollect.cli.train import told_run
+from recollect.cli.train import notified_run
 from recollect.envs import particle
 from recollect.errors import OptionError
 from recollect.train import RunConfig
@@ -27,8 +27,8 @@ PyMARL's command line: --config is qmix, vdn or iql; --env-config is sc2 (env_ar
 3m, 8m, 5m_vs_6m, ...: marines) or gymma (env_args.key=mpe:SimpleSpread-v0, ...: particle worlds).
 After "with" come settings by PyMARL's names, such as t_max=2050000 lr=0.0005 env_args.map_name=8m."""
 
-_MIXERS = {"qmix": "mono", "vdn": "sum", "iql": "none", None: "none"}
-_CONFIGS = {"qmix": "mono", "vdn": "sum", "iql": "none"}
+_MIXERS = {"qmix": "qmix", "vdn": "vdn", "iql": "none", None: "none"}
+_CONFIGS = {"qmix": "qmix", "vdn": "vdn", "iql": "none"}
 _ENVS = {
     "sc2": {"eval_every": 10_000, "eval_episodes": 32, "steps": 2_050_000},
     "gymma": {"eval_every": 50_000, "eval_episodes": 100, "steps": 2_050_000},
@@ -46,8 +46,8 @@ _ALGORITHM = {
     "gamma": "gamma",
     "lr": "lr",
     "optim_eps": "eps",
-    "grad_norm_clip": "clip",
-    "buffer_size": "episodes",
+    "grad_norm_clip": "max_grad_norm",
+    "buffer_size": "buffer_size",
     "rnn_hidden_dim": "hidden",
     "hidden_dim": "hidden",
     "obs_agent_id": "agent_id",
@@ -55,23 +55,23 @@ _ALGORITHM = {
     "epsilon_start": "epsilon_start",
     "epsilon_finish": "epsilon_end",
     "epsilon_anneal_time": "epsilon_steps",
-    "target_update_interval": "target_every",
-    "double_q": "double",
+    "target_update_interval": "target_update_interval",
+    "double_q": "double_q",
     "mixing_embed_dim": "mixing_units",
-    "hypernet_embed": "hyper_units",
+    "hypernet_embed": "hypernet_units",
     "td_lambda": "td_lambda",
-    "optimizer": "optimiser",
+    "optimizer": "optimizer",
     "use_rnn": "recurrent",
     "standardise_rewards": "standardize_reward",
     "reward_scalarisation": "reward",
 }
 # Keys that mean something else than one setting of the same kind, taken in this order, and the settings they become.
 _SPECIAL = {
-    "batch_size": ("batch", "warmup"),
+    "batch_size": ("batch_size", "learning_starts"),
     "batch_size_run": ("num_envs", "update_every"),
     "mixer": ("mixer",),
-    "hypernet_layers": ("hyper_units",),
-    "target_update_interval_or_tau": ("target_every", "tau"),
+    "hypernet_layers": ("hypernet_units",),
+    "target_update_interval_or_tau": ("target_update_interval", "tau"),
     "common_reward": ("reward",),
 }
 _ONLY: dict[str, tuple[Any, ...]] = {
@@ -159,10 +159,10 @@ def pymarl(arguments: Sequence[str]) -> int:
             known = [*_RUN, *_ALGORITHM, *_SPECIAL, *_ONLY, *_SWITCHES, *_NOTHING]
             of_env = [f"env_args.{name}" for name in (_SC2_ARGS if env_config == "sc2" else _GYMMA_ARGS)]
             raise _unknown("setting", key, [f"env_args.{key}"] if f"env_args.{key}" in of_env else known)
-    if algorithm.get("optimiser", "adam") == "adam" and "optim_eps" not in given:
+    if algorithm.get("optimizer", "adam") == "adam" and "optim_eps" not in given:
         algorithm["eps"] = 0.0
     try:
-        return told_run(QMIXConfig(**algorithm), env, RunConfig(**run))
+        return notified_run(QMIXConfig(**algorithm), env, RunConfig(**run))
     except OptionError as error:  # by the name that was typed
         problem = error.problem
         name = next((key for key in _names(problem.name) if key in typed), problem.name)
@@ -232,7 +232,7 @@ def _late(key: str) -> int:
 def _special(key: str, value: Any, algorithm: dict[str, Any], run: dict[str, Any]) -> None:
     """Keys that mean several settings."""
     if key == "batch_size":
-        algorithm |= dict.fromkeys(("batch", "warmup"), _like(key, value, 32))
+        algorithm |= dict.fromkeys(("batch_size", "learning_starts"), _like(key, value, 32))
     elif key == "batch_size_run":  # one update for as many episodes as were run side by side
         run["num_envs"] = algorithm["update_every"] = _like(key, value, 1)
     elif key == "mixer":
@@ -241,11 +241,11 @@ def _special(key: str, value: Any, algorithm: dict[str, Any], run: dict[str, Any
     elif key == "hypernet_layers":
         _one_of(key, value, (1, 2))
         if value == 1:
-            algorithm["hyper_units"] = 0
+            algorithm["hypernet_units"] = 0
     elif key == "target_update_interval_or_tau":
         whole = isinstance(value, (int, float)) and value > 1
         if whole:  # EPyMARL counts updates
-            algorithm["target_every"] = _like(key, value, 1) * algorithm.get("update_every", 1)
+            algorithm["target_update_interval"] = _like(key, value, 1) * algorithm.get("update_every", 1)
         else:
             algorithm["tau"] = _like(key, value, 1.0)
             if algorithm["tau"] == 0:

@@ -20,14 +20,16 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from recollect.cli.importing import import_from_here
 from recollect.errors import OptionError
+from recollect.learn.factories import named_module
 from recollect.train import ALGORITHMS, Result, RunConfig, checkpoint, resume, run
 from recollect.train.curves import draw_runs
-from recollect.train.loop import new_folder
-from recollect.train.settings import read_config, settled
+from recollect.train.loop import new_folder, same_settings
+from recollect.train.settings import as_data, read_config, resolved
 from recollect.train.trust import check_trust
 
-__all__ = ["told_run", "train"]
+__all__ = ["notified_run", "train"]
 
 _USAGE = """\
 usage: recollect train ALGORITHM ENVIRONMENT [flags]
@@ -60,12 +62,16 @@ def train(arguments: Sequence[str]) -> int:
         return 0 if left else 2
     trust = "--trust" in left
     left = [part for part in left if part != "--trust"]
+    if trust:
+        import_from_here()
     if "--resume" in left:
         return _resume(left, trust=trust)
     if "--config" in left:
         path = Path(_taken(left, "--config"))
         env, algorithm, settings = read_config(path)
-        check_trust(env, path, trust=trust)
+        typed = {name for name in as_data(algorithm) if f"--{name.replace('_', '-')}" in left}
+        named = {name: value for name, value in as_data(algorithm).items() if name not in typed}
+        check_trust(env, named, path, trust=trust)
     else:
         algorithm = ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)]
         env, settings = "", RunConfig()
@@ -75,9 +81,11 @@ def train(arguments: Sequence[str]) -> int:
             raise OptionError("environment", "follow the algorithm", "nothing", "`recollect envs` lists them.")
     chosen = _flags(_preset(algorithm, left), settings, left)
     options = {**settings.env_options, **dict(map(_option, chosen.option))}
-    settings = settled(chosen.algorithm, dataclasses.replace(chosen.run, env_options=options))
+    settings = resolved(chosen.algorithm, dataclasses.replace(chosen.run, env_options=options))
+    if ":" in env or any(map(named_module, as_data(chosen.algorithm).values())):
+        import_from_here()
     if not chosen.seeds:
-        return told_run(chosen.algorithm, env, settings, chosen.folder)
+        return notified_run(chosen.algorithm, env, settings, chosen.folder)
     if len(set(chosen.seeds)) < len(chosen.seeds):
         raise OptionError("seeds", "differ", " ".join(map(str, chosen.seeds)))
     folder = chosen.folder or new_folder(chosen.algorithm, env, "seeds")
@@ -90,22 +98,22 @@ def train(arguments: Sequence[str]) -> int:
     return 0
 
 
-def told_run(algorithm: Any, env: str, settings: RunConfig, folder: Path | None = None) -> int:
+def notified_run(algorithm: Any, env: str, settings: RunConfig, folder: Path | None = None) -> int:
     """One run, shown while it goes; returns the exit code."""
-    return _told(_shown(lambda progress: run(algorithm, env, config=settings, folder=folder, progress=progress)))
+    return _report(_shown(lambda progress: run(algorithm, env, config=settings, folder=folder, progress=progress)))
 
 
 def _begun(chosen: _Flags, env: str, settings: RunConfig, folder: Path) -> int:
     """One of several runs: a new one, or one that goes on if it was stopped."""
     if not checkpoint.exists(folder):
-        return told_run(chosen.algorithm, env, settings, folder)
-    if read_config(folder / "config.toml") != (env, chosen.algorithm, settings):
+        return notified_run(chosen.algorithm, env, settings, folder)
+    if not same_settings(read_config(folder / "config.toml"), (env, chosen.algorithm, settings)):
         raise OptionError("folder", "hold runs of these settings, to go on with them", str(folder), "Choose another.")
     if checkpoint.load_checkpoint(folder)["steps"] >= settings.steps:
         print(f"  {folder} is done")
         return 0
     # The environment is the one that was typed, or agreed to.
-    return _told(_shown(lambda progress: resume(folder, progress=progress, trust=True)))
+    return _report(_shown(lambda progress: resume(folder, progress=progress, trust=True)))
 
 
 @final
@@ -139,7 +147,7 @@ def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Fl
     if presets:  # taken already: here for --help
         fields.append(("preset", Literal[tuple(presets)] | None, dataclasses.field(default=None)))
     made: Any = dataclasses.make_dataclass("flags", fields, frozen=True)
-    made.__doc__ = _documented(algorithm.line, type(settings), kind)
+    made.__doc__ = _documented(algorithm.summary, type(settings), kind)
     found = tyro.cli(made, args=list(arguments), prog=f"recollect train {algorithm.name} ENVIRONMENT")
     own = {f.name for f in dataclasses.fields(algorithm)}
     values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
@@ -162,7 +170,8 @@ class _Typed:
 def _typed(settings: Any) -> list[_Typed]:
     """Fields with their types, not the names of these."""
     hints = typing.get_type_hints(type(settings), include_extras=True)
-    return [_Typed(f.name, hints[f.name]) for f in dataclasses.fields(settings)]
+    # A part of one's own is a name here; in Python it may be a function too.
+    return [_Typed(f.name, str if hints[f.name] is Any else hints[f.name]) for f in dataclasses.fields(settings)]
 
 
 def _documented(line: str, *kinds: type[Any]) -> str:
@@ -206,7 +215,7 @@ def _resume(arguments: list[str], *, trust: bool) -> int:
             raise OptionError("--steps", "be a whole number", repr(given)) from None
     if arguments:
         raise OptionError("flag", "be --steps beside --resume", arguments[0], "A run goes on with its own settings.")
-    return _told(_shown(lambda progress: resume(folder, steps=steps, progress=progress, trust=trust)))
+    return _report(_shown(lambda progress: resume(folder, steps=steps, progress=progress, trust=trust)))
 
 
 def _taken(arguments: list[str], flag: str) -> str:
@@ -256,53 +265,55 @@ def _shown(go: Callable[[Any], Result]) -> Result:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[metrics]}"),
     )
     with Progress(*columns, console=console, refresh_per_second=4) as bars:
-        task = bars.add_task("", total=None, speed="", figures="")
+        task = bars.add_task("", total=None, speed="", metrics="")
         begun = (time.monotonic(), -1)
 
-        def progress(steps: int, total: int, figures: Mapping[str, float]) -> None:
+        def progress(steps: int, total: int, metrics: Mapping[str, float]) -> None:
             nonlocal begun
             if begun[1] < 0:
                 begun = (time.monotonic(), steps)
             speed = (steps - begun[1]) / max(time.monotonic() - begun[0], 1e-9)
-            bars.update(task, total=total, completed=steps, speed=f"{speed:,.0f} steps/s", figures=_figures(figures))
+            bars.update(
+                task, total=total, completed=steps, speed=f"{speed:,.0f} steps/s", metrics=_shown_metrics(metrics)
+            )
 
         return go(progress)
 
 
 @final
 class _Lines:
-    """A line whenever there are new figures."""
+    """A line whenever there are new metrics."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._first: int | None = None
         self._last: Mapping[str, float] = {}
 
-    def __call__(self, steps: int, total: int, figures: Mapping[str, float]) -> None:
-        if self._first is None:  # whatever the figures are, they are from before
-            self._first, self._last = steps, figures
-        if figures is not self._last and figures:
+    def __call__(self, steps: int, total: int, metrics: Mapping[str, float]) -> None:
+        if self._first is None:  # whatever the metrics are, they are from before
+            self._first, self._last = steps, metrics
+        if metrics is not self._last and metrics:
             speed = (steps - self._first) / max(time.monotonic() - self._start, 1e-9)
-            print(f"{steps:>10,} of {total:,} steps  {speed:,.0f} steps/s  {_figures(figures)}", flush=True)
-        self._last = figures
+            print(f"{steps:>10,} of {total:,} steps  {speed:,.0f} steps/s  {_shown_metrics(metrics)}", flush=True)
+        self._last = metrics
 
 
-def _figures(figures: Mapping[str, float]) -> str:
+def _shown_metrics(metrics: Mapping[str, float]) -> str:
     """The returns, and the win rate where there is one."""
-    shown = {name: value for name, value in figures.items() if name.split("/")[-1] in ("return", "battle_won")}
+    shown = {name: value for name, value in metrics.items() if name.split("/")[-1] in ("return", "battle_won")}
     return "  ".join(f"{name} {value:.2f}" for name, value in shown.items())
 
 
-def _told(result: Result) -> int:
+def _report(result: Result) -> int:
     """Say where everything is."""
     folder = result.folder
     if result.interrupted:
         print(f"stopped after {result.steps:,} steps; go on with: recollect train --resume {folder}", file=sys.stderr)
         return 128 + result.signal
-    print(f"{result.steps:,} steps  {_figures(result.metrics)}")
+    print(f"{result.steps:,} steps  {_shown_metrics(result.metrics)}")
     for name in ("curve.png", "episode.gif"):
         if (folder / name).exists():
             print(f"  {folder / name}")

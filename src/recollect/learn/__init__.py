@@ -1,37 +1,46 @@
-"""Parts of learning algorithms: networks, heads, noise, normalisation. Pure and small."""
+"""Parts of learning algorithms: networks, distributions, losses, exploration. Pure and small, for any algorithm."""
 
-from recollect.learn.adam import Adam
-from recollect.learn.follow import copy_module, follow_module
-from recollect.learn.heads import BoxHead, ChoiceHead, Head, ShareHead, head_of
-from recollect.learn.mixer import Mixer
-from recollect.learn.nets import Nets
-from recollect.learn.noise import Gaussian, Noise, OrnsteinUhlenbeck, linear
-from recollect.learn.normal import Running
-from recollect.learn.parameters import Parameters, shorten
-from recollect.learn.recurrent import Recurrent
-from recollect.learn.rmsprop import RMSProp
-from recollect.learn.stack import ACTIVATIONS, Stack
+from recollect.learn.actions import action_head
+from recollect.learn.distributions import (
+    Categorical,
+    Distribution,
+    Gaussian,
+    GumbelSoftmax,
+    MultiCategorical,
+    Simplex,
+    SquashedGaussian,
+    TanhDeterministic,
+)
+from recollect.learn.encoders import Encoder, ImageEncoder
+from recollect.learn.exploration import GaussianNoise, OrnsteinUhlenbeck, epsilon_greedy, greedy
+from recollect.learn.networks import Copies, PerAgent, QMixer, StackedGRU, StackedMLP
+from recollect.learn.polyak import polyak_update, target_of
+from recollect.learn.running_stats import RunningMeanStd
+from recollect.learn.schedules import linear
 
 __all__ = [
-    "ACTIVATIONS",
-    "Adam",
-    "BoxHead",
-    "ChoiceHead",
+    "Categorical",
+    "Copies",
+    "Distribution",
+    "Encoder",
     "Gaussian",
-    "Head",
-    "Mixer",
-    "Nets",
-    "Noise",
+    "GaussianNoise",
+    "GumbelSoftmax",
+    "ImageEncoder",
+    "MultiCategorical",
     "OrnsteinUhlenbeck",
-    "Parameters",
-    "RMSProp",
-    "Recurrent",
-    "Running",
-    "ShareHead",
-    "Stack",
-    "copy_module",
-    "follow_module",
-    "head_of",
+    "PerAgent",
+    "QMixer",
+    "RunningMeanStd",
+    "Simplex",
+    "SquashedGaussian",
+    "StackedGRU",
+    "StackedMLP",
+    "TanhDeterministic",
+    "action_head",
+    "epsilon_greedy",
+    "greedy",
     "linear",
-    "shorten",
+    "polyak_update",
+    "target_of",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,19 @@ from recollect.errors import RecollectError, RunError
 from recollect.memory import Memory
 from recollect.train.files import own, put
 
-__all__ = ["check_settings", "exists", "fitting", "load_checkpoint", "load_memory", "load_state", "save_checkpoint"]
+__all__ = [
+    "check_settings",
+    "check_version",
+    "exists",
+    "fitting",
+    "load_checkpoint",
+    "load_memory",
+    "load_state",
+    "save_checkpoint",
+]
 
 _FILE = "checkpoint.json"
-_VERSION = 3
+_VERSION = 4
 _KINDS = {
     "place": int,
     "memory": bool,
@@ -35,8 +44,8 @@ _KINDS = {
     "steps": int,
     "updates": int,
     "episodes": int,
-    "figures": dict,
-    "losses": dict,
+    "metrics": dict,
+    "train_metrics": dict,
     "evaluated": int,
     "settings": dict,
 }
@@ -51,10 +60,10 @@ def exists(folder: Path) -> bool:
 def save_checkpoint(
     folder: Path,
     learner: Mapping[str, Tensor],
-    player: Mapping[str, Tensor],
+    actor: Mapping[str, Tensor],
     env: Mapping[str, Any] | None,
     memory: Memory | None,
-    facts: Mapping[str, Any],
+    counters: Mapping[str, Any],
 ) -> None:
     """Save networks, environments, memory and counters; once this returns they outlive any crash."""
     for name, value in learner.items():
@@ -62,50 +71,63 @@ def save_checkpoint(
             remedy = "The last checkpoint stays as it is." if exists(folder) else "There is no checkpoint yet."
             raise RunError(name, "be finite to be saved", "NaN or infinity", remedy)
     folder.mkdir(parents=True, exist_ok=True)
-    place = 1 - _facts(folder)["place"] if exists(folder) else 0
+    place = 1 - _counters(folder)["place"] if exists(folder) else 0
     tensors = {f"learner/{name}": value.contiguous() for name, value in learner.items()}
-    tensors |= {f"player/{name}": value.contiguous() for name, value in player.items()}
+    tensors |= {f"actor/{name}": value.contiguous() for name, value in actor.items()}
     if env is not None:
         tensors |= {f"env/{name}": torch.from_numpy(_signed(value)) for name, value in env.items()}
     data = save(tensors)
     put(folder / f"state-{place}.safetensors", data)
     if memory is not None:
         memory.save(own(folder / f"memory-{place}"))
-    kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **facts}
+    kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **counters}
     kept["state"] = hashlib.sha256(data).hexdigest()
     put(folder / _FILE, json.dumps({**kept, "checksum": _checksum(kept)}, indent=1).encode())
+
+
+def check_version(folder: Path) -> None:
+    """Refuse the checkpoint of an earlier version, before anything else is found to be odd about it."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        _check_version(folder, json.loads((folder / _FILE).read_text())["version"])
+
+
+def _check_version(folder: Path, version: Any) -> None:
+    if isinstance(version, int) and version < _VERSION:
+        changed = "Since then networks are torch modules and settings have other names (CHANGELOG.md): train it again."
+        remedy = f"{changed} Its memory can still be loaded: recollect.Memory.load({str(folder / 'memory-0')!r})."
+        raise RunError(str(folder / _FILE), f"be a checkpoint of version {_VERSION}", f"version {version}", remedy)
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any]:
     """The counters of a checkpoint."""
     if not exists(folder):
         raise RunError("run", "have a checkpoint", str(folder))
-    return _facts(folder)
+    return _counters(folder)
 
 
 def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any] | None]:
-    """Networks, players, and environments if they could be kept."""
-    facts = load_checkpoint(folder)
-    path = folder / f"state-{facts['place']}.safetensors"
+    """The learner's state, the actor's, and the environments' if they could be kept."""
+    counters = load_checkpoint(folder)
+    path = folder / f"state-{counters['place']}.safetensors"
     if not path.exists():
         raise RunError(str(path), "be there", "nothing", _REMEDY)
     data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != facts["state"]:
+    if hashlib.sha256(data).hexdigest() != counters["state"]:
         raise RunError(str(path), "be as it was written", "a file with another checksum", _REMEDY)
     try:
         tensors = load(data)
     except Exception as error:
         raise RunError(str(path), "hold networks", error, _REMEDY) from None
-    learner, player, kept = (
+    learner, actor, kept = (
         {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
-        for start in ("learner/", "player/", "env/")
+        for start in ("learner/", "actor/", "env/")
     )
-    if not facts["env"]:
-        return learner, player, None
+    if not counters["env"]:
+        return learner, actor, None
     with fitting(folder):
         env = {name: value.numpy() for name, value in kept.items()}
         env = {name: value.view(np.uint64) if name.startswith("dice/") else value for name, value in env.items()}
-    return learner, player, env
+    return learner, actor, env
 
 
 @contextmanager
@@ -141,29 +163,30 @@ def load_memory(folder: Path) -> Memory:
     return Memory.load(path)
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def _counters(folder: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((folder / _FILE).read_text())
-        if not isinstance(facts, dict):
+        counters = json.loads((folder / _FILE).read_text())
+        if not isinstance(counters, dict):
             raise ValueError("no table")
-        if facts["version"] != _VERSION:
-            raise ValueError(f"version {facts['version']!r}, not {_VERSION}")
-        if facts.pop("checksum") != _checksum(facts):
+        _check_version(folder, counters["version"])
+        if counters["version"] != _VERSION:
+            raise ValueError(f"version {counters['version']!r}, not {_VERSION}")
+        if counters.pop("checksum") != _checksum(counters):
             raise ValueError("another checksum")
         for name, kind in _KINDS.items():
-            if not isinstance(facts[name], kind) or (kind is int and facts[name] < 0):
-                raise ValueError(f"{name} = {str(facts[name])[:60]}")
-        if facts["place"] not in (0, 1):
-            raise ValueError(f"place {facts['place']!r}")
+            if not isinstance(counters[name], kind) or (kind is int and counters[name] < 0):
+                raise ValueError(f"{name} = {str(counters[name])[:60]}")
+        if counters["place"] not in (0, 1):
+            raise ValueError(f"place {counters['place']!r}")
     except KeyError as error:
         raise RunError(str(folder / _FILE), "be a whole checkpoint", f"one without {error}", _REMEDY) from None
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise RunError(str(folder / _FILE), "be a checkpoint of this version", error, _REMEDY) from None
-    return facts
+    return counters
 
 
-def _checksum(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+def _checksum(counters: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(counters, sort_keys=True).encode()).hexdigest()
 
 
 def _signed(value: Any) -> np.ndarray[Any, Any]:

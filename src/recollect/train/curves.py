@@ -12,9 +12,9 @@ import numpy as np
 
 from recollect.errors import RunError
 from recollect.train.records import WON, plain, read_metrics, save_picture
-from recollect.train.settings import RunConfig, read_run, seed_folders
+from recollect.train.settings import RunConfig, as_data, read_run, seed_folders
 
-__all__ = ["bands", "draw_runs", "interquartile_mean"]
+__all__ = ["bootstrap_ci", "draw_runs", "interquartile_mean"]
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ def interquartile_mean(values: Array, axis: int = 0) -> Array:
     return np.asarray(np.tensordot(part / part.sum(), np.moveaxis(ordered, axis, 0), axes=1))
 
 
-def bands(values: Array, *, draws: int = 2000, level: float = 0.95) -> tuple[Array, Array, Array]:
+def bootstrap_ci(values: Array, *, draws: int = 2000, level: float = 0.95) -> tuple[Array, Array, Array]:
     """The interquartile mean over runs ``[R, T]``, and the ends of its confidence interval by the bootstrap."""
     random = np.random.default_rng(0)
     picks = random.integers(0, len(values), (draws, len(values)))
@@ -62,7 +62,7 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     every = chain.from_iterable(seed_folders(Path(folder)) or [Path(folder)] for folder in folders)
     for folder in dict.fromkeys(folder.resolve() for folder in every):
         env, algorithm, config = read_run(folder)
-        kinds.setdefault(repr((env, algorithm, _lasting(config))), []).append(folder)
+        kinds.setdefault(repr((env, algorithm, _same(config))), []).append(folder)
     won = any(WON in line for folder in chain.from_iterable(kinds.values()) for line in read_metrics(folder)[:1])
     figure, panels = plt.subplots(1 + won, figsize=(8, 4.5 + 2.5 * won), layout="constrained", squeeze=False)
     labels = _labels([read_run(runs[0]) for runs in kinds.values()])
@@ -81,7 +81,7 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
             axes = panels[int(name == WON), 0]
             style: dict[str, Any] = {"marker": "." if len(steps) < _FEW else None}
             if len(runs) > 1:
-                middle, low, high = bands(values)
+                middle, low, high = bootstrap_ci(values)
                 (drawn,) = axes.plot(steps, middle, label=f"{label} ({several})", **style)
                 axes.fill_between(steps, low, high, alpha=0.2, color=drawn.get_color())
                 if len(steps) == 1:
@@ -96,7 +96,7 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     return save_picture(figure, path)
 
 
-def _lasting(config: RunConfig) -> dict[str, Any]:
+def _same(config: RunConfig) -> dict[str, Any]:
     """What runs of one kind have alike."""
     return {key: value for key, value in asdict(config).items() if key not in ("seed", "steps")}
 
@@ -104,7 +104,7 @@ def _lasting(config: RunConfig) -> dict[str, Any]:
 def _labels(kinds: Sequence[tuple[str, Any, RunConfig]]) -> list[str]:
     """The algorithm and the environment of each kind of run, and what tells it from others of the same."""
     titles = [f"{algorithm.name} {env}" for env, algorithm, _ in kinds]
-    settings = [{**asdict(algorithm), **_lasting(config)} for _, algorithm, config in kinds]
+    settings = [{**as_data(algorithm), **_same(config)} for _, algorithm, config in kinds]
     labels = []
     for title, mine in zip(titles, settings, strict=True):
         peers = [each for other, each in zip(titles, settings, strict=True) if other == title]

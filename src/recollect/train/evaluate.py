@@ -1,4 +1,4 @@
-"""Whole episodes without exploration: returns, and films."""
+"""Whole episodes without exploration: returns, and videos."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from recollect.agents.interface import Learner
 from recollect.envs import Env, make
 from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import Step
-from recollect.train.settings import Learner
 
-__all__ = ["anew", "evaluate", "film"]
+__all__ = ["evaluate", "record_video", "reset_mask"]
 
 
-def anew(step: Step) -> Any:
+def reset_mask(step: Step) -> Any:
     """Where an episode ended, or where a step only began the next one, ``[E]``."""
     lanes = step.row.get("lanes")
     if lanes is None:
@@ -40,7 +40,7 @@ def evaluate(
         longest: Steps after which episodes that go on are taken as they are.
         going_on: Asked at every step; where it says no, nothing is returned.
     """
-    player = learner.player(env.num_envs, explore=False)
+    actor = learner.actor(env.num_envs, explore=False)
     seen = env.reset(seed=seed)
     going = np.ones(env.num_envs, bool)
     names = {"return": "reward"} if env.shared_reward else {g.key("return"): g.key("reward") for g in env.groups}
@@ -52,9 +52,9 @@ def evaluate(
             break
         if not going_on():
             return None
-        step = guarded(env.name, "step", partial(env.step, player.act(seen)))
+        step = guarded(env.name, "step", partial(env.step, actor.act(seen)[0]))
         check_finite(env, step.row, int(lengths.max()))
-        player.ended(anew(step))
+        actor.reset(reset_mask(step))
         rows = step.row.get("lanes", slice(None))
         for name, key in names.items():
             reward = np.zeros(env.num_envs)
@@ -81,20 +81,20 @@ def evaluate(
     return found
 
 
-def film(learner: Learner, name: str, options: Mapping[str, Any], seed: int, longest: int = 500) -> list[Any]:
+def record_video(learner: Learner, name: str, options: Mapping[str, Any], seed: int, longest: int = 500) -> list[Any]:
     """Pictures of an episode of an environment, from its beginning to how it ends, where the environment shows that."""
     options = {key: value for key, value in options.items() if key != "pool"}
     if name.startswith(("gymnasium:", "pettingzoo:")):
         options.setdefault("render_mode", "rgb_array")
     env = make(name, num_envs=1, **options)
     try:
-        player = learner.player(1, explore=False)
+        actor = learner.actor(1, explore=False)
         seen = env.reset(seed=seed)
         pictures = [env.render(0)]
         if hasattr(env, "at_end"):
             env.at_end = lambda index: pictures.append(env.render(index))
         for _ in range(longest):
-            step = env.step(player.act(seen))
+            step = env.step(actor.act(seen)[0])
             if step.ended[0]:
                 break
             pictures.append(env.render(0))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from recollect import envs
+from recollect.agents.interface import Algorithm, Learner
 from recollect.envs.dice import seeds
+from recollect.learn import kernels
 from recollect.train import checkpoint
-from recollect.train.evaluate import evaluate, film
-from recollect.train.settings import Algorithm, Learner, RunConfig, lasting, read_run
+from recollect.train.evaluate import evaluate, record_video
+from recollect.train.settings import RunConfig, as_data, immutable_settings, read_run, with_networks
 from recollect.train.trust import check_trust
 
 __all__ = ["Trained", "load_run"]
@@ -29,36 +32,43 @@ class Trained:
     steps: int
 
     def evaluate(self, episodes: int, seed: int | None = None) -> dict[str, float]:
-        """Figures of whole episodes without exploration; by default those that the run was evaluated with."""
+        """Metrics of whole episodes without exploration; by default those that the run was evaluated with."""
         env = envs.make(self.env, num_envs=episodes, **self.config.env_options)
         found = evaluate(self.learner, env, self._seed(seed), env.limit or self.config.eval_max_steps)
         env.close()
         assert found is not None  # nobody ends it before its time
         return found
 
-    def film(self, seed: int | None = None) -> list[Any]:
+    def record_video(self, seed: int | None = None) -> list[Any]:
         """Pictures of an episode."""
-        return film(self.learner, self.env, self.config.env_options, self._seed(seed))
+        return record_video(self.learner, self.env, self.config.env_options, self._seed(seed))
 
     def _seed(self, seed: int | None) -> int:
-        return seeds(self.config.seed, 4)[3] if seed is None else seed
+        return seeds(self.config.seed, 5)[3] if seed is None else seed
 
 
-def load_run(folder: str | Path, *, trust: bool = False) -> Trained:
+def load_run(
+    folder: str | Path, *, trust: bool = False, networks: Mapping[str, Any] | None = None, device: str | None = None
+) -> Trained:
     """The run of a folder, at its checkpoint.
 
     Args:
-        trust: Whether to import the module of an environment that the run's settings name.
+        trust: Whether to import modules that the run's settings name.
+        networks: Parts of one's own that were given in Python and have no name to import them by.
+        device: Where to act; None: where it learned.
     """
     folder = Path(folder)
     env, algorithm, config = read_run(folder)
-    check_trust(env, folder / "config.toml", trust=trust)
-    facts = checkpoint.load_checkpoint(folder)
-    checkpoint.check_settings(folder, lasting(env, algorithm, config))
+    algorithm = with_networks(algorithm, networks)
+    given = {key: value for key, value in as_data(algorithm).items() if key not in (networks or {})}
+    check_trust(env, given, folder / "config.toml", trust=trust)
+    counters = checkpoint.load_checkpoint(folder)
+    checkpoint.check_settings(folder, immutable_settings(env, algorithm, config))
     state, _, _ = checkpoint.load_state(folder)
+    kernels.use(config.kernels)
     made = envs.make(env, num_envs=1, **config.env_options)
-    learner = algorithm.learner(made, 0)
+    learner = algorithm.learner(made, None, device=device or config.device, seed=0)
     made.close()
     with checkpoint.fitting(folder):
-        learner.load(state)
-    return Trained(folder, env, algorithm, config, learner, facts["steps"])
+        learner.load_state_dict(state)
+    return Trained(folder, env, algorithm, config, learner, counters["steps"])

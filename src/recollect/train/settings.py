@@ -9,115 +9,35 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
-from torch import Tensor
+import torch
 
+from recollect.agents.interface import Algorithm
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
-from recollect.envs import Env
 from recollect.errors import OptionError, RunError
-from recollect.memory import Memory
+from recollect.learn.factories import GIVEN, name_of
+from recollect.train.checkpoint import check_version
 from recollect.train.files import put
 
 __all__ = [
     "ALGORITHMS",
-    "Algorithm",
-    "Learner",
-    "Player",
     "RunConfig",
-    "lasting",
+    "as_data",
+    "immutable_settings",
     "read_config",
     "read_run",
+    "resolved",
     "seed_folders",
-    "settled",
     "with_changes",
+    "with_networks",
     "write_config",
 ]
 
 
-class Player(Protocol):
-    """Agents at play in some environments."""
-
-    def act(self, seen: Mapping[str, Any], step: int = 0) -> dict[str, Any]:
-        """Actions for what is seen.
-
-        Args:
-            step: Steps taken so far, which exploration depends on.
-        """
-
-    def notes(self) -> dict[str, Any]:
-        """Fields that rows of the last actions hold besides what the environment gives, ``[E, ...]``."""
-
-    def ended(self, rows: Any) -> None:
-        """Tell where episodes ended, ``[E]``."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Everything to go on from."""
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-
-
-class Learner(Protocol):
-    """What learns from batches that a memory draws."""
-
-    def player(self, num_envs: int, *, explore: bool) -> Player:
-        """The agents, ready to play in some environments."""
-
-    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
-        """Learn from a batch; losses by name, and errors of its rows."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Everything to go on from."""
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-
-
-class Algorithm(Protocol):
-    """An algorithm's settings: a frozen dataclass that makes its parts."""
-
-    @property
-    def batch(self) -> int:
-        """What an update learns from: rows, or whatever its memory is read by."""
-
-    @property
-    def prioritized(self) -> float:
-        """How much more often what is surprising is drawn; 0: all alike."""
-
-    @property
-    def name(self) -> str:
-        """What it is called by."""
-
-    @property
-    def line(self) -> str:
-        """What it is, in a line."""
-
-    @property
-    def lanes(self) -> int:
-        """Environments in lockstep that suit it."""
-
-    def due(self, steps: int, episodes: int, /) -> int:
-        """Updates that there should have been after so much play."""
-
-    def memory(self, env: Env, seed: int) -> Memory:
-        """The memory it learns from."""
-
-    def tidy(self, memory: Memory, episodes: int, fresh: int) -> None:
-        """Forget what is not wanted any more, after some episodes ended.
-
-        Args:
-            episodes: How many have ended in all.
-            fresh: How many of these just now.
-        """
-
-    def learner(self, env: Env, seed: int) -> Learner:
-        """What learns to play in such environments."""
-
-
-_OURS: tuple[Algorithm, ...] = (MADDPGConfig(), QMIXConfig(), QMIXConfig(mixer="sum"), QMIXConfig(mixer="none"))
+_OURS: tuple[Algorithm, ...] = (MADDPGConfig(), QMIXConfig(), QMIXConfig(mixer="vdn"), QMIXConfig(mixer="none"))
 ALGORITHMS: dict[str, Any] = {algorithm.name: algorithm for algorithm in _OURS}
 """Settings of every algorithm as they are by default, by its name."""
 
@@ -130,7 +50,7 @@ class RunConfig:
     steps: int = 1_000_000
     """Steps of all environments together."""
     num_envs: int = 0
-    """Environments in lockstep; 0: as many as suit the algorithm."""
+    """Vectorised environments; 0: as many as suit the algorithm."""
     seed: int = 1
     """What everything random depends on."""
     eval_every: int = 50_000
@@ -141,8 +61,12 @@ class RunConfig:
     """Steps after which an evaluation takes an episode as it is, where the environment has no limit of its own."""
     save_every: int = 200_000
     """Steps between checkpoints; 0: only at the end and when interrupted."""
-    film: bool = True
-    """Whether an episode is filmed at the end."""
+    video: bool = True
+    """Whether an episode is recorded at the end."""
+    device: str = "cpu"
+    """Where to learn and act: cpu, cuda, cuda:1, mps."""
+    kernels: bool = True
+    """Whether small networks run by the native core on the CPU; else by torch alone."""
     threads: int = 1
     """Threads of torch. One is fastest for small networks."""
     env_options: dict[str, Any] = field(default_factory=dict)
@@ -155,19 +79,46 @@ class RunConfig:
         for name in ("seed", "save_every", "num_envs"):
             if getattr(self, name) < 0:
                 raise OptionError(name, "be at least 0", getattr(self, name))
+        check_device(self.device)
 
 
-def settled(algorithm: Algorithm, run: RunConfig) -> RunConfig:
+def check_device(name: str) -> None:
+    """Refuse a device that torch does not know or find."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OptionError("device", "be one that torch knows", repr(name), "Such as cpu, cuda or mps.") from None
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if device.type != "cpu" and (found is None or found.type != device.type):
+        remedy = f"It finds {found or 'no accelerator'} here."
+        raise OptionError("device", "be one that torch finds", repr(name), remedy)
+
+
+def resolved(algorithm: Algorithm, run: RunConfig) -> RunConfig:
     """Settings in which nothing is left to the algorithm."""
-    return dataclasses.replace(run, num_envs=run.num_envs or algorithm.lanes)
+    return dataclasses.replace(run, num_envs=run.num_envs or algorithm.default_num_envs)
 
 
-def lasting(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
+def as_data(settings: Any) -> dict[str, Any]:
+    """Settings by name, with the names of functions that were given in Python in place of these."""
+    found = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    return {key: name_of(value) or GIVEN if callable(value) else value for key, value in found.items()}
+
+
+def with_networks(algorithm: Any, networks: Mapping[str, Any] | None) -> Any:
+    """An algorithm with parts of one's own, by the names of its settings."""
+    known = as_data(algorithm)
+    for name in networks or ():
+        if name not in known:
+            raise OptionError("networks", f"have names of {algorithm.name}'s settings", repr(name))
+    return dataclasses.replace(algorithm, **networks) if networks else algorithm
+
+
+def immutable_settings(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
     """Settings that a run cannot change once it has begun."""
-    own = {f.name: getattr(algorithm, f.name) for f in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
     whole = {"env": env, "env_options": run.env_options, "num_envs": run.num_envs, "seed": run.seed}
-    text = json.dumps({**whole, "algorithm": algorithm.name, **own}, default=lambda value: value.item())
-    return dict(json.loads(text))
+    data = {**whole, "algorithm": algorithm.name, **as_data(algorithm)}
+    return dict(json.loads(json.dumps(data, default=lambda value: value.item())))
 
 
 def with_changes(settings: Any, changes: Mapping[str, Any], table: str) -> Any:
@@ -206,7 +157,7 @@ def write_config(path: Path, env: str, algorithm: Algorithm, run: RunConfig) -> 
     lines = [f"env = {json.dumps(env)}", f"algorithm = {json.dumps(name)}"]
     for table, settings in (("run", run), (name, algorithm)):
         lines += ["", f"[{table}]"]
-        plain = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}  # type: ignore[arg-type]
+        plain = as_data(settings)
         options = plain.pop("env_options", {})
         lines += [f"{key} = {_toml(value)}" for key, value in plain.items()]
         if options:
@@ -235,6 +186,7 @@ def read_run(folder: Path) -> tuple[str, Algorithm, RunConfig]:
     """Environment, algorithm and settings of the run in a folder."""
     path = folder / "config.toml"
     if path.exists():
+        check_version(folder)
         return read_config(path)
     several = ", ".join(map(str, seed_folders(folder)))
     raise RunError("run", "be a run's folder", str(folder), f"It holds several: {several}." if several else "")

@@ -1,0 +1,381 @@
+"""MADDPG: deterministic policies for many agents, each with a critic that sees everyone (Lowe et al. 2017).
+
+With options also DDPG, MATD3, mixed teams, ensembles of policies and inferred policies. See docs/algorithms/maddpg.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.checks import check
+from recollect.agents.inferred_policies import InferredPolicies
+from recollect.agents.interface import Weights
+from recollect.agents.maddpg_actor import MADDPGActor
+from recollect.agents.state import Networks, Trained, published
+from recollect.agents.transitions import GroupBatch, GroupReader
+from recollect.envs.interface import AgentGroup, Env
+from recollect.errors import OptionError
+from recollect.learn.actions import action_head
+from recollect.learn.factories import resolve
+from recollect.learn.kernels import ACTIVATIONS
+from recollect.learn.losses import TD_LOSSES
+from recollect.learn.networks import INITS
+from recollect.learn.optimizers import frozen
+from recollect.learn.policies import Critic, Policy, network_maker
+from recollect.learn.polyak import target_of
+from recollect.learn.schedules import linear
+from recollect.memory import Memory, NStep, Prioritized, Uniform
+from recollect.schema import Field
+from recollect.tensors import to_torch
+
+__all__ = ["MADDPG", "MADDPGConfig"]
+
+
+@final
+@dataclass(frozen=True)
+class MADDPGConfig:
+    """Settings of MADDPG."""
+
+    gamma: float = 0.95
+    """Discount of a step."""
+    batch_size: int = 256
+    """Rows of a batch."""
+    capacity: int = 1_000_000
+    """Rows of the replay memory, about."""
+    learning_starts: int = 10_000
+    """Steps before the first update."""
+    update_every: int = 25
+    """Steps for each update."""
+    n_step: int = 1
+    """Steps of reward before the bootstrap."""
+    per_alpha: float = 0.0
+    """Exponent of prioritised replay; 0 is uniform."""
+    actor_lr: float = 3e-3
+    """Learning rate of the policies."""
+    critic_lr: float = 3e-3
+    """Learning rate of the critics."""
+    lr_end: float = 1.0
+    """Multiplier of both learning rates in the end."""
+    lr_steps: int = 1_000_000
+    """Steps over which it is reached, linearly."""
+    tau: float = 0.01
+    """Soft update of the targets, at every update."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    """After each hidden layer."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
+    """Initialisation of the weights."""
+    encoder: Any = "auto"
+    """Of observations, before the hidden layers: auto (by the space), or package.module:function(space)."""
+    network: Any = "mlp"
+    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
+    td_loss: Any = "mse"
+    """Of the critics' temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    split_critic_input: bool = False
+    """Whether a critic's first layer keeps observations and actions apart."""
+    max_grad_norm: float = 0.5
+    """Clip the gradient norm of every network; 0: do not."""
+    logit_penalty: float = 1e-3
+    """Weight of the policies' squared outputs in their loss."""
+    temperature: float = 1.0
+    """Of the Gumbel-softmax of discrete actions."""
+    simplex_actions: bool = False
+    """Whether continuous actions from 0 to 1 add up to one, sampled as OpenAI's code does."""
+    straight_through: bool = True
+    """Whether critics see sampled discrete actions one-hot."""
+    noise: Literal["gaussian", "ou"] = "gaussian"
+    """What explores with continuous actions."""
+    noise_start: float = 0.3
+    """Its standard deviation at first, where actions span -1 to 1."""
+    noise_end: float = 0.05
+    """Its standard deviation later."""
+    noise_steps: int = 500_000
+    """Steps over which it shrinks."""
+    epsilon: float = 0.0
+    """Chance of a uniform action, with discrete actions."""
+    ddpg: tuple[str, ...] = ()
+    """Groups whose critics see their own agent only."""
+    parameter_sharing: tuple[str, ...] = ()
+    """Groups whose agents share their networks ("all": every group)."""
+    twin_q: bool = False
+    """Two critics an agent, of which the lower counts (TD3)."""
+    policy_delay: int = 1
+    """Updates of critics for one of policies and targets (TD3)."""
+    target_policy_noise: float = 0.0
+    """Noise on the targets' continuous actions (TD3)."""
+    ensemble: int = 1
+    """Policies of each agent, of which every episode draws one."""
+    infer_policies: bool = False
+    """Whether agents infer the others' policies from what they do, in place of knowing them."""
+    infer_entropy: float = 1e-3
+    """Entropy coefficient of inferred policies."""
+    normalize_obs: bool = False
+    """Whether networks read observations less their running mean, over their standard deviation."""
+    normalize_reward: bool = False
+    """Whether critics learn rewards over their running root mean square."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau", "temperature"))
+        if not self.hidden or any(units < 1 for units in self.hidden):
+            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+
+    @property
+    def name(self) -> str:
+        """What it is called by."""
+        return "maddpg"
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        return "MADDPG: deterministic policies for many agents, each with a critic that sees everyone."
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 64
+
+    def updates_due(self, steps: int, _episodes: int, /) -> int:
+        """Updates that there should have been by now."""
+        starts = self.learning_starts
+        return 0 if steps < starts else (steps - max(starts, 1)) // self.update_every + 1
+
+    def memory(self, env: Env, seed: int) -> Memory:
+        """The replay memory: transitions of all agents together."""
+        schema, lanes = env.schema, env.num_envs
+        if self.ensemble > 1:
+            for group in env.groups:
+                schema = schema.plus(**{group.key("ensemble_index"): Field((len(group),), "uint8")})
+        rows = max(self.capacity // lanes, 2 * self.n_step + 2)
+        sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
+        window = NStep(self.n_step, gamma=self.gamma)
+        return Memory(schema, capacity=rows * lanes, lanes=lanes, sampler=sampler, window=window, seed=seed)
+
+    def evict(self, memory: Memory, episodes: int, fresh: int) -> None:
+        """The memory overwrites its oldest rows by itself."""
+
+    def learner(self, env: Env, memory: Memory | None, *, device: torch.device | str = "cpu", seed: int = 0) -> MADDPG:
+        """A learner of these settings."""
+        return MADDPG(self, env.groups, memory, device=device, seed=seed)
+
+
+_CHOICES = {"activation": tuple(ACTIVATIONS), "init": INITS, "noise": ("gaussian", "ou")}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "per_alpha", "tau", "epsilon", "lr_end"), (0, 1)),
+    **dict.fromkeys(("batch_size", "update_every", "n_step", "policy_delay", "lr_steps"), (1, math.inf)),
+    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
+    **dict.fromkeys(("noise_start", "noise_end", "noise_steps", "target_policy_noise"), (0, math.inf)),
+    **dict.fromkeys(("logit_penalty", "temperature", "infer_entropy"), (0, math.inf)),
+    "ensemble": (1, 256),
+}
+
+
+@final
+class Group(nn.Module):
+    """The networks of one group of agents."""
+
+    def __init__(self, config: MADDPGConfig, groups: Sequence[AgentGroup], index: int, generator: Any) -> None:
+        super().__init__()
+        self.spec = spec = groups[index]
+        how: dict[str, Any] = {"temperature": config.temperature, "straight_through": config.straight_through}
+        heads = [action_head(g.action_space, simplex_actions=config.simplex_actions, **how) for g in groups]
+        self.head = head = heads[index]
+        normalized = {"normalize_obs": config.normalize_obs, "normalize_reward": config.normalize_reward}
+        self.reader = GroupReader(spec, head, **normalized)
+        self.own = spec.name in config.ddpg or "all" in config.ddpg
+        """Whether critics see their own agent only."""
+        shared = spec.name in config.parameter_sharing or "all" in config.parameter_sharing
+        encoder = resolve("encoder", config.encoder, {"auto": None})
+        network = resolve("network", config.network, {"mlp": None})
+        options = {"activation": config.activation, "init": config.init, "generator": generator}
+        make = network_maker(network, config.hidden, **options)
+        parts: dict[str, Any] = {"make": make, "encoder": encoder, "shared": shared}
+        every = [(len(g), g.obs_space) for g in groups]
+        self.policy = Policy(len(spec), spec.obs_space, head.outputs, ensemble=config.ensemble, **parts)
+        width = head.width if self.own else sum(len(g) * h.width for g, h in zip(groups, heads, strict=True))
+        read: dict[str, Any] = {"spaces": [every[index]] if self.own else every, "action_width": width}
+        self.critics = nn.ModuleList(
+            Critic(len(spec), own=self.own, split=config.split_critic_input, **read, **parts)
+            for _ in range(2 if config.twin_q else 1)
+        )
+        self.policy_target, self.critic_targets = target_of(self.policy), target_of(self.critics)
+        infers = config.infer_policies and not self.own
+        self.inferred = InferredPolicies(index, every, heads, make, encoder) if infers else None
+
+    def seen_by_critics(self, mine: int, obs: list[Any], action: list[Tensor]) -> tuple[list[Any], list[Tensor]]:
+        """What critics read of all groups' observations ``[A, B, ...]`` and actions ``[A, B, n]``: everything, or each
+        agent its own.
+        """
+        if self.own:
+            return [obs[mine]], [action[mine]]
+        return obs, [each.transpose(0, 1).flatten(1) for each in action]
+
+
+@final
+class MADDPG:
+    """Policies and critics of all agents.
+
+    Args:
+        groups: The environment's agents.
+        memory: What it learns from; None: ``update`` is given batches.
+    """
+
+    def __init__(
+        self,
+        config: MADDPGConfig,
+        groups: Sequence[AgentGroup],
+        memory: Memory | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        for name in (*config.ddpg, *config.parameter_sharing):
+            if name != "all" and name not in [group.name for group in groups]:
+                known = ", ".join(group.name or "(one group without a name)" for group in groups)
+                raise OptionError("group", f"be one of {known}, or all", repr(name))
+        self.config, self.memory, self.updates, self._version = config, memory, 0, 0
+        self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            self.groups = [Group(config, groups, index, generator) for index in range(len(groups))]
+        self._acting = nn.ModuleList(nn.ModuleList([group.policy, group.reader]) for group in self.groups)
+        self.trained: list[dict[str, Trained]] = []
+        """What learns of every group: policy, critic, and inferred policies if there are any."""
+        for group in self.groups:
+            label = group.spec.name or "agents"
+            self.networks.add(label, group)
+            parts: dict[str, tuple[nn.Module, nn.Module, float]] = {
+                "policy": (group.policy, group.policy_target, config.actor_lr),
+                "critic": (group.critics, group.critic_targets, config.critic_lr),
+            }
+            if group.inferred is not None:
+                parts["inferred"] = (group.inferred.policies, group.inferred.targets, config.actor_lr)
+            optimize = self.networks.optimize
+            self.trained.append({what: optimize(f"{label}.{what}", *part) for what, part in parts.items()})
+
+    def learn(self) -> dict[str, float]:
+        """One update from a batch of the memory."""
+        if self.memory is None:
+            raise OptionError("memory", "be given to learn from", None)
+        batch = self.memory.sample(self.config.batch_size)
+        metrics, td_errors = self.update(batch)
+        if self.config.per_alpha:
+            mean = torch.stack([error.abs().mean(dim=(0, 1)) for error in td_errors]).mean(dim=0)
+            self.memory.reweigh(batch, mean.cpu().numpy())
+        return dict(zip(metrics, torch.stack(list(metrics.values())).tolist(), strict=True))
+
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
+        """One step of all networks; metrics, and temporal-difference errors ``[critics, A, B]`` of every group."""
+        config = self.config
+        self.updates, self._version = self.updates + 1, self._version + 1
+        rows = to_torch(dict(batch), self.networks.device)
+        data = [group.reader.transitions(rows) for group in self.groups]
+        with torch.no_grad():
+            next_action = [self._target_action(*pair) for pair in zip(self.groups, data, strict=True)]
+        metrics: dict[str, Tensor] = {}
+        td_errors = []
+        for index, group in enumerate(self.groups):
+            if group.inferred is not None:
+                loss = group.inferred.loss(self._recent(data), config.infer_entropy)
+                self._step(index, "inferred", loss.sum())
+                metrics[group.spec.key("inferred_loss")] = loss.detach().mean()
+            loss, td_error = self.critic_loss(index, data, next_action, rows)
+            self._step(index, "critic", loss)
+            metrics[group.spec.key("critic_loss")] = loss.detach()
+            td_errors.append(td_error.detach())
+        if self.updates % config.policy_delay == 0:
+            for index, group in enumerate(self.groups):
+                loss = self.actor_loss(index, data)
+                self._step(index, "policy", loss)
+                metrics[group.spec.key("actor_loss")] = loss.detach()
+            for part in (part for trained in self.trained for part in trained.values()):
+                part.update_target(config.tau)
+        return metrics, td_errors
+
+    def critic_loss(
+        self, index: int, data: list[GroupBatch], next_action: list[Tensor], rows: Mapping[str, Any]
+    ) -> tuple[Tensor, Tensor]:
+        """Y = r + gamma Q'(x', a_1' .. a_N'), a_j' = mu_j'(o_j'): equation 6. TD errors are ``[critics, A, B]``."""
+        group, own = self.groups[index], data[index]
+        with torch.no_grad():
+            next_obs = [each.next_obs for each in data]
+            seen, done = group.seen_by_critics(index, next_obs, next_action)
+            if group.inferred is not None:  # what the others will do is what this agent thinks they will
+                done = group.inferred.next_actions(next_obs, next_action[index], [d.next_action_mask for d in data])
+            next_q = [target(seen, done) for target in group.critic_targets]
+            lowest = next_q[0] if len(next_q) == 1 else torch.minimum(*next_q)
+            td_target = own.reward + rows["discount"] * _alive(own.next_agent_mask, lowest)
+        seen, done = group.seen_by_critics(index, [each.obs for each in data], [each.action for each in data])
+        q = torch.stack([critic(seen, done) for critic in group.critics])
+        td_error = _alive(own.agent_mask, td_target - q)
+        loss = self._td_loss(td_error)
+        if self.config.per_alpha:
+            loss = loss * rows["weights"].float()
+        return loss.sum() / len(rows["discount"]), td_error
+
+    def actor_loss(self, index: int, data: list[GroupBatch]) -> Tensor:
+        """-Q_i(x, a_1 .. a_N) where a_i is of agent i's policy and the others' are of the batch: equation 5."""
+        group, own = self.groups[index], data[index]
+        outputs = group.policy(own.obs, own.ensemble_index)
+        action = group.head.distribution(outputs, own.action_mask).rsample(self.networks.generator)
+        seen, done = group.seen_by_critics(index, [each.obs for each in data], [each.action for each in data])
+        with frozen(self.trained[index]["critic"].parameters):
+            q = group.critics[0](seen, done, own=(index, action))
+        loss = -_alive(own.agent_mask, q).sum()
+        if self.config.logit_penalty:
+            free = outputs if own.action_mask is None else outputs * own.action_mask
+            free = free if own.agent_mask is None else free * own.agent_mask[..., None]
+            loss = loss + free.square().sum() * (self.config.logit_penalty / outputs.shape[2])
+        return loss / q.shape[1]
+
+    def _target_action(self, group: Group, own: GroupBatch) -> Tensor:
+        """What the target policies would do next, ``[A, B, n]``."""
+        outputs = group.policy_target(own.next_obs, own.ensemble_index)
+        action: Tensor = group.head.distribution(outputs, own.next_action_mask).mode()
+        std = self.config.target_policy_noise
+        if std and not group.head.stochastic:
+            noise = torch.empty_like(action).normal_(std=std, generator=self.networks.generator)
+            action = (action + noise.clamp_(-2.5 * std, 2.5 * std)).clamp_(-1, 1)
+        return action
+
+    def _recent(self, data: list[GroupBatch]) -> list[GroupBatch]:
+        """What agents did lately: the newest rows, which the policies of now acted in."""
+        if self.memory is None:
+            return data
+        rows = to_torch(self.memory.newest(self.config.batch_size), self.networks.device)
+        return [group.reader.rows(rows) for group in self.groups]
+
+    def _step(self, index: int, what: str, loss: Tensor) -> None:
+        config = self.config
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
+
+    def weights(self) -> Weights:
+        """The policies, and the running statistics of what they read."""
+        return published(self._version, self._acting)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> MADDPGActor:
+        """Agents that act with the weights of now."""
+        networks = copy.deepcopy(self._acting)
+        return MADDPGActor(self.config, networks, num_envs, self.networks.device, explore=explore, seed=seed)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self._version = int(state["updates"]), self._version + 1
+
+
+def _alive(agent_mask: Tensor | None, values: Tensor) -> Tensor:
+    """Values ``[..., A, B]`` of those who are alive, else 0."""
+    return values if agent_mask is None else values * agent_mask

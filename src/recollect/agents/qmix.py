@@ -1,0 +1,365 @@
+"""QMIX: agents' values, mixed into one that rises with each of them (Rashid et al. 2018), from whole episodes.
+
+With other mixers VDN (their sum, Sunehag et al. 2018) and independent Q-learning. See docs/algorithms/qmix.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from recollect.agents.checks import check
+from recollect.agents.eviction import evict_episodes
+from recollect.agents.interface import Weights
+from recollect.agents.mixing import Mixing
+from recollect.agents.presets import qmix_presets
+from recollect.agents.q_networks import AgentSequence, QNetworks
+from recollect.agents.qmix_actor import QMIXActor
+from recollect.agents.reward_stats import RewardStats
+from recollect.agents.state import Networks, published
+from recollect.envs.interface import Env
+from recollect.errors import OptionError
+from recollect.learn.exploration import greedy
+from recollect.learn.factories import resolve
+from recollect.learn.losses import TD_LOSSES
+from recollect.learn.optimizers import make_optimizer, set_lr
+from recollect.learn.polyak import Polyak, target_of
+from recollect.learn.returns import n_step_return, td_lambda_return
+from recollect.learn.schedules import linear
+from recollect.learn.sequences import PackedEpisodes, pack_sequences
+from recollect.memory import Episodes, Memory, Prioritized, Uniform
+from recollect.tensors import to_torch
+
+__all__ = ["QMIX", "QMIXConfig"]
+
+_NAMES = {"qmix": "qmix", "vdn": "vdn", "none": "iql"}
+_SUMMARIES = {
+    "qmix": "QMIX: agents' values, mixed by a network into one that rises with each of them; whole episodes.",
+    "vdn": "VDN: agents' values, added up; whole episodes.",
+    "none": "IQL: every agent learns the value of what it does by itself; whole episodes.",
+}
+_CHOICES = {"mixer": tuple(_NAMES), "optimizer": ("adam", "rmsprop"), "reward": ("auto", "sum", "mean", "own")}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "td_lambda", "per_alpha", "epsilon_start", "epsilon_end", "tau", "lr_end"), (0, 1)),
+    **dict.fromkeys(("batch_size", "buffer_size", "target_update_interval", "n_step", "hidden"), (1, math.inf)),
+    **dict.fromkeys(("learning_starts", "update_every", "epsilon_steps", "lr", "lr_episodes"), (0, math.inf)),
+    **dict.fromkeys(("eps", "max_grad_norm", "hypernet_units"), (0, math.inf)),
+    "mixing_units": (1, math.inf),
+}
+_LONG = 1000  # steps that an episode is taken to have if nobody knows
+
+
+@final
+@dataclass(frozen=True)
+class QMIXConfig:
+    """Settings of QMIX, VDN and IQL."""
+
+    mixer: Literal["qmix", "vdn", "none"] = "qmix"
+    """How values become one; none: IQL."""
+    gamma: float = 0.95
+    """Discount of a step."""
+    batch_size: int = 32
+    """Episodes of a batch."""
+    buffer_size: int = 5000
+    """Episodes of the replay memory, about."""
+    learning_starts: int = 32
+    """Episodes before the first update."""
+    update_every: float = 1.0
+    """Episodes for each update; below 1: several updates for each."""
+    target_update_interval: int = 200
+    """Episodes after which targets become the networks."""
+    tau: float = 0.0
+    """Soft update of the targets at every update instead; 0: none."""
+    double_q: bool = True
+    """Whether the networks choose the next action and targets value it."""
+    td_lambda: float = 0.6
+    """Lambda of the returns in targets; 0: one step. Only with n_step 1."""
+    n_step: int = 1
+    """Steps of reward before the bootstrap; more than 1: instead of td_lambda."""
+    bootstrap_on_truncation: bool = True
+    """Whether targets look beyond where an episode was truncated."""
+    clip_targets: bool = True
+    """Whether next values are clipped to what the rewards so far could add up to."""
+    per_alpha: float = 0.0
+    """Exponent of prioritised replay of episodes; 0 is uniform."""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """What takes the steps."""
+    lr: float = 1e-3
+    """Learning rate."""
+    lr_end: float = 1.0
+    """Its multiplier in the end."""
+    lr_episodes: int = 40_000
+    """Episodes over which it is reached, linearly."""
+    eps: float = 0.0
+    """What the optimiser adds to its divisor; 0: 1e-8 for adam, 1e-5 for rmsprop."""
+    max_grad_norm: float = 10.0
+    """Clip the joint gradient norm; 0: do not."""
+    recurrent: bool = True
+    """Whether agents have a GRU, or see only the present."""
+    hidden: int = 64
+    """Units of the agents' networks."""
+    encoder: Any = "auto"
+    """Of observations, before the agents' networks: auto (by the space), or package.module:function(space)."""
+    network: Any = "auto"
+    """Of agents: auto (by recurrent), or package.module:function(inputs, outputs)."""
+    td_loss: Any = "mse"
+    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    parameter_sharing: bool = True
+    """Whether agents of a group share one network."""
+    agent_id: bool = True
+    """Whether agents who share one know who they are."""
+    last_action: bool = True
+    """Whether agents know what they did last."""
+    mixing_units: int = 32
+    """Units of the mixer."""
+    hypernet_units: int = 64
+    """Hidden units of the mixer's hypernetworks; 0: no hidden layer."""
+    epsilon_start: float = 1.0
+    """Chance of a uniform action at first."""
+    epsilon_end: float = 0.05
+    """Chance of a uniform action later."""
+    epsilon_steps: int = 50_000
+    """Steps over which it shrinks."""
+    reward: Literal["auto", "sum", "mean", "own"] = "auto"
+    """What is learned from where agents have rewards of their own; auto: own for IQL, else the sum."""
+    standardize_reward: bool = False
+    """Whether rewards are learned less their running mean, over their standard deviation."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("lr", "lr_end", "update_every"))
+        if self.batch_size > self.buffer_size:
+            raise OptionError("batch_size", f"be at most the buffer_size of {self.buffer_size}", self.batch_size)
+
+    @property
+    def name(self) -> str:
+        """What it is called by: qmix, vdn or iql."""
+        return _NAMES[self.mixer]
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        return _SUMMARIES[self.mixer]
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """What published code uses, by its name."""
+        return qmix_presets(independent=self.mixer == "none")
+
+    @property
+    def own_reward(self) -> bool:
+        """Whether agents learn from rewards of their own where they have them."""
+        return self.reward == "own" or (self.reward == "auto" and self.mixer == "none")
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it: more would make too many updates follow one another."""
+        return 32
+
+    def updates_due(self, _steps: int, episodes: int, /) -> int:
+        """Updates that there should have been by now."""
+        first = max(self.learning_starts, 1)
+        return 0 if episodes < first else int((episodes - first) / self.update_every) + 1
+
+    def memory(self, env: Env, seed: int) -> Memory:
+        """The replay memory: rows for the longest episodes, of which only those that happen take room."""
+        rows = (-(-self.buffer_size // env.num_envs) + 2) * ((env.limit or _LONG) + 1) * env.num_envs
+        sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
+        parts: dict[str, Any] = {"sampler": sampler, "window": Episodes(packed=True), "seed": seed}
+        try:
+            return Memory(env.schema, capacity=rows, lanes=env.num_envs, **parts)
+        except OptionError as error:
+            remedy = f"Keep fewer episodes (--buffer-size), or have fewer environments (--num-envs). {error}"
+            raise OptionError("buffer_size", "fit in memory", self.buffer_size, remedy) from None
+
+    def evict(self, memory: Memory, episodes: int, fresh: int) -> None:
+        """Forget the oldest episodes, now and then, where there are more than ``buffer_size``."""
+        evict_episodes(memory, self.buffer_size, episodes, fresh)
+
+    def learner(self, env: Env, memory: Memory | None, *, device: torch.device | str = "cpu", seed: int = 0) -> QMIX:
+        """A learner of these settings."""
+        return QMIX(self, env, memory, device=device, seed=seed)
+
+
+@final
+class QMIX:
+    """Agents' networks and what mixes their values.
+
+    Args:
+        env: Its agents, its state if it has one.
+        memory: What it learns from; None: ``update`` is given batches.
+    """
+
+    def __init__(
+        self,
+        config: QMIXConfig,
+        env: Env,
+        memory: Memory | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        self.config, self.memory, self.updates, self._version = config, memory, 0, 0
+        self._groups, self._shared_reward = env.groups, env.shared_reward
+        self._names = [group.name or "agents" for group in env.groups]
+        own = config.own_reward and not env.shared_reward
+        if config.mixer != "none" and own:
+            raise OptionError("reward", "be sum or mean where values are mixed", "'own'", "Use --mixer none for IQL.")
+        encoder = resolve("encoder", config.encoder, {"auto": None})
+        how: dict[str, Any] = {
+            **{name: getattr(config, name) for name in ("hidden", "recurrent", "last_action", "agent_id")},
+            "shared": config.parameter_sharing,
+            "encoder": encoder,
+            "network": resolve("network", config.network, {"auto": None}),
+            "masked": own or config.mixer != "none",  # alone, the dead still get what the living earn
+        }
+        self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            made = [QNetworks(group, generator=generator, **how) for group in env.groups]
+            online = nn.ModuleDict(dict(zip(self._names, made, strict=True)))
+            if config.mixer == "qmix":
+                units = {"units": config.mixing_units, "hypernet_units": config.hypernet_units}
+                online["mixer"] = Mixing(env, encoder, **units, generator=generator)
+        self._agents, agents = made, sum(map(len, env.groups))
+        self.online, self.target, self._acting = online, target_of(online), nn.ModuleList(made)
+        self.reward_stats = RewardStats(agents if own else 1, standardize=config.standardize_reward)
+        for name, module in (("online", self.online), ("target", self.target), ("reward", self.reward_stats)):
+            self.networks.add(name, module)
+        self._parameters, self._polyak = list(online.parameters()), Polyak(self.target, online)
+        self.optimizer = make_optimizer(config.optimizer, self._parameters, config.lr, config.eps)
+        self.networks.optimizers["online"] = self.optimizer
+
+    def learn(self) -> dict[str, float]:
+        """One update from a batch of the memory."""
+        if self.memory is None:
+            raise OptionError("memory", "be given to learn from", None)
+        batch = self.memory.sample(self.config.batch_size)
+        metrics, td_error = self.update(batch)
+        if self.config.per_alpha:
+            self.memory.reweigh(batch, td_error.cpu().numpy())
+        return dict(zip(metrics, torch.stack(list(metrics.values())).tolist(), strict=True))
+
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+        """One step of all networks from packed episodes; metrics, and each episode's mean absolute error ``[B]``."""
+        config = self.config
+        packed = pack_sequences(np.asarray(batch["lengths"]))
+        loss, td_error, metrics = self.loss(batch, packed)
+        lr_scale = linear(1.0, config.lr_end, config.lr_episodes, self.updates * config.update_every)
+        set_lr(self.optimizer, config.lr * lr_scale)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        grad_norm = clip_grad_norm_(self._parameters, config.max_grad_norm or math.inf)
+        self.optimizer.step()
+        self.updates, self._version = self.updates + 1, self._version + 1
+        self._update_targets()
+        errors = td_error.new_zeros(len(batch["lengths"])).index_add_(0, self._index(packed.episode), td_error)
+        return {**metrics, "grad_norm": grad_norm}, errors / self._index(batch["lengths"])
+
+    def loss(self, batch: Mapping[str, Any], packed: PackedEpisodes) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """(Q_tot - y)^2 with y = r + gamma max Q_tot' by the target networks (equation 6), or with longer returns.
+
+        Also absolute errors of steps ``[S]``, and metrics.
+        """
+        config, rows = self.config, to_torch(dict(batch), self.networks.device)
+        data = [network.read(rows, batch, packed) for network in self._agents]
+        before, after, steps = map(self._index, (packed.before, packed.after, packed.steps))
+        q = [self.online[name](own) for name, own in zip(self._names, data, strict=True)]
+        chosen_q = torch.cat([_chosen_q(mine, own, before) for mine, own in zip(q, data, strict=True)], dim=1)
+        q_tot = self._mix(self.online, chosen_q, rows, packed.obs[packed.before])
+        with torch.no_grad():
+            best = [self._best_q(*each) for each in zip(self._names, data, q, strict=True)]
+            next_q = torch.cat(best, dim=1).index_select(0, after)
+            next_q_tot = self._mix(self.target, next_q, rows, packed.obs[packed.after])
+            ends = rows["terminated"] if config.bootstrap_on_truncation else rows["terminated"] | rows["truncated"]
+            ends, mask = ends.index_select(0, steps), torch.ones_like(q_tot)
+            if config.mixer == "none":  # each by itself, while it lives
+                mask, next_mask = (torch.cat([own.alive(at) for own in data], dim=1) for at in (before, after))
+                ends = ends[:, None] | (next_mask == 0)
+            reward = self._reward(rows, steps)
+            self.reward_stats.update(reward, mask)
+            if config.clip_targets:
+                next_q_tot = next_q_tot.clamp(*self.reward_stats.bounds(config.gamma))
+            td_target = self._td_target(self.reward_stats.standardized(reward), next_q_tot, ends, packed)
+        td_error = (td_target - q_tot) * mask
+        weights = rows["weights"].float().index_select(0, self._index(packed.episode))
+        weights = weights if td_error.dim() == 1 else weights[:, None]
+        loss = (weights * self._td_loss(td_error)).sum() / mask.sum().clamp(min=1)
+        error = td_error.detach().abs()
+        error = error if error.dim() == 1 else error.sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        return loss, error, {"loss": loss.detach(), "q": (q_tot.detach() * mask).sum() / mask.sum().clamp(min=1)}
+
+    def _best_q(self, name: str, own: AgentSequence, q: Tensor) -> Tensor:
+        """What the best action is worth at every observation by the target networks, ``[R, A]``."""
+        target = self.target[name](own)
+        best = greedy(q if self.config.double_q else target, own.action_mask)
+        value = target.gather(2, best[..., None])[..., 0]
+        return value if own.agent_mask is None else value * own.agent_mask
+
+    def _mix(self, networks: nn.ModuleDict, q: Tensor, rows: Mapping[str, Any], at: Any) -> Tensor:
+        """Q_tot ``[S]`` of agents' values ``[S, A]`` at some observations; their own values where none is mixed."""
+        if self.config.mixer == "none":
+            return q
+        return q.sum(dim=1) if self.config.mixer == "vdn" else networks["mixer"](q, rows, self._index(at))
+
+    def _td_target(self, reward: Tensor, next_q: Tensor, ends: Tensor, packed: PackedEpisodes) -> Tensor:
+        """What values should be, ``[S]`` or ``[S, A]``."""
+        config = self.config
+        reward = reward[:, None].expand_as(next_q) if reward.dim() < next_q.dim() else reward
+        if config.n_step > 1:
+            return n_step_return(packed, reward, next_q, ends, gamma=config.gamma, n=config.n_step)
+        if config.td_lambda:
+            return td_lambda_return(packed, reward, next_q, ends, gamma=config.gamma, lam=config.td_lambda)
+        return reward + config.gamma * next_q * ~ends
+
+    def _reward(self, rows: Mapping[str, Any], steps: Tensor) -> Tensor:
+        """The reward of all ``[S]``, or each agent's own ``[S, A]``."""
+        if self._shared_reward:
+            return rows["reward"].index_select(0, steps)
+        each = [rows[group.name] if group.name else rows for group in self._groups]
+        every = torch.cat([fields["reward"].index_select(0, steps) for fields in each], dim=1)
+        if self.config.own_reward:
+            return every
+        return every.mean(dim=1) if self.config.reward == "mean" else every.sum(dim=1)
+
+    def _update_targets(self) -> None:
+        """A soft update, or from time to time a hard one."""
+        config = self.config
+        first, every = max(config.learning_starts, 1), config.target_update_interval
+        then, now = ((first + n * config.update_every) // every for n in (self.updates - 2, self.updates - 1))
+        if config.tau or now > then:
+            self._polyak.update(config.tau or 1.0)
+
+    def _index(self, places: Any) -> Tensor:
+        return torch.as_tensor(places, device=self.networks.device)
+
+    def weights(self) -> Weights:
+        """The agents' networks."""
+        return published(self._version, self._acting)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> QMIXActor:
+        """Agents that act with the weights of now."""
+        networks = copy.deepcopy(self._acting)
+        return QMIXActor(self.config, networks, num_envs, self.networks.device, explore=explore, seed=seed)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self._version = int(state["updates"]), self._version + 1
+
+
+def _chosen_q(q: Tensor, own: AgentSequence, before: Tensor) -> Tensor:
+    """Values of what was done ``[S, A]``, of values ``[R, A, n]``; 0 for the dead."""
+    chosen = q.take(own.chosen)
+    return chosen if own.agent_mask is None else chosen * own.agent_mask.index_select(0, before)

@@ -1,0 +1,117 @@
+"""What learners have in common: where their networks are, how they take a step, and what is saved of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from recollect.agents.interface import Weights
+from recollect.learn.optimizers import (
+    clip_grad_norm_each_,
+    load_optimizer,
+    make_optimizer,
+    optimizer_state,
+    per_network,
+    set_lr,
+)
+from recollect.learn.polyak import Polyak
+
+__all__ = ["Networks", "Trained", "below", "load_weights", "published"]
+
+
+@final
+class Trained:
+    """A module that learns: its optimiser, and the target that follows it."""
+
+    def __init__(self, module: nn.Module, target: nn.Module, optimizer: Optimizer, lr: float) -> None:
+        self.optimizer, self._lr = optimizer, lr
+        self.parameters = list(module.parameters())
+        self._polyak = Polyak(target, module)
+        self._networks = per_network(module)
+
+    def step(self, loss: Tensor, *, max_grad_norm: float, lr_scale: float = 1.0) -> None:
+        """Down the gradient of a loss; the gradient norm of every network is clipped by itself."""
+        set_lr(self.optimizer, self._lr * lr_scale)
+        for parameter in self.parameters:
+            parameter.grad = None
+        loss.backward()  # type: ignore[no-untyped-call]
+        clip_grad_norm_each_(self._networks, max_grad_norm)
+        self.optimizer.step()
+
+    def update_target(self, tau: float) -> None:
+        """A soft update of the target."""
+        self._polyak.update(tau)
+
+
+@final
+class Networks:
+    """Networks by name, their optimisers, and a generator, all on one device.
+
+    Args:
+        seed: Of the networks' weights and of the generator.
+    """
+
+    def __init__(self, device: torch.device | str, seed: int) -> None:
+        self.device = torch.device(device)
+        self.modules = nn.ModuleDict()
+        self.optimizers: dict[str, Optimizer] = {}
+        # Nothing is drawn on the device "meta", but torch wants a generator of another.
+        place = "cpu" if self.device.type == "meta" else self.device
+        self.generator = torch.Generator(place).manual_seed(seed)
+        self._seed = seed
+
+    @contextmanager
+    def seeded(self) -> Iterator[torch.Generator]:
+        """The generator of new networks' weights; torch's own draws are from the same seed meanwhile."""
+        with torch.random.fork_rng(devices=[]):
+            yield torch.default_generator.manual_seed(self._seed)
+
+    def add(self, name: str, module: nn.Module) -> None:
+        """Take a module in, which moves to the device."""
+        if self.device.type == "mps":  # which has no float64
+            module.float()
+        self.modules[name] = module.to(self.device)
+
+    def optimize(self, name: str, module: nn.Module, target: nn.Module, lr: float) -> Trained:
+        """An optimiser (Adam) of a module that has been taken in, or is part of one."""
+        made = Trained(module, target, make_optimizer("adam", module.parameters(), lr), lr)
+        self.optimizers[name] = made.optimizer
+        return made
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything, as copies on the CPU."""
+        kept = {f"networks.{name}": value for name, value in self.modules.state_dict().items()}
+        for name, optimizer in self.optimizers.items():
+            kept |= {f"optimizers.{name}/{part}": value for part, value in optimizer_state(optimizer).items()}
+        kept["generator"] = self.generator.get_state()
+        return {name: value.detach().cpu().clone() for name, value in kept.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.modules.load_state_dict(below(state, "networks."))
+        for name, optimizer in self.optimizers.items():
+            load_optimizer(optimizer, below(state, f"optimizers.{name}/"))
+        self.generator.set_state(state["generator"])
+
+
+def below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """What is kept under names with a prefix, by the rest of these names."""
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+
+
+def published(version: int, module: nn.Module) -> Weights:
+    """A module's parameters and buffers, for actors."""
+    tensors = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers())
+    return Weights(version, {name: value.detach() for name, value in tensors.items()})
+
+
+@torch.no_grad()
+def load_weights(module: nn.Module, weights: Weights) -> None:
+    """Copy published weights into a module of the same make."""
+    for name, value in (*module.named_parameters(), *module.named_buffers()):
+        value.copy_(weights.tensors[name])

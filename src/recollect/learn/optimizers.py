@@ -1,0 +1,105 @@
+"""Optimisers of torch, and what goes around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Adam, Optimizer, RMSprop
+
+from recollect.learn.networks import Copies, StackedGRU, StackedMLP
+from recollect.learn.policies import Encoders
+
+__all__ = [
+    "clip_grad_norm_each_",
+    "frozen",
+    "load_optimizer",
+    "make_optimizer",
+    "optimizer_state",
+    "per_network",
+    "set_lr",
+]
+
+
+def make_optimizer(name: str, parameters: Iterable[Tensor], lr: float, eps: float = 0.0) -> Optimizer:
+    """``"adam"`` or ``"rmsprop"`` over some parameters.
+
+    Args:
+        eps: Added to the divisor; 0: 1e-8 for Adam, 1e-5 for RMSprop.
+    """
+    every = list(parameters)
+    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in every)
+    if name == "adam":
+        return Adam(every, lr=lr, eps=eps or 1e-8, fused=fused or None)
+    return RMSprop(every, lr=lr, alpha=0.99, eps=eps or 1e-5)
+
+
+def set_lr(optimizer: Optimizer, lr: float) -> None:
+    """Another learning rate from now on."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+
+
+def per_network(module: nn.Module) -> list[Tensor | list[Tensor]]:
+    """The parameters of networks that lie side by side in a module: tensors ``[N, P]`` with a network a row, and lists
+    that are a network each.
+    """
+    found: list[Tensor | list[Tensor]] = []
+    for part in module.modules():
+        if isinstance(part, (StackedMLP, StackedGRU)):
+            found.append(part.flat)
+        elif isinstance(part, (Copies, Encoders)):
+            found += [list(network.parameters()) for network in part.networks]
+    return [each for each in found if len(each)]
+
+
+@torch.no_grad()
+def clip_grad_norm_each_(networks: Iterable[Tensor | list[Tensor]], max_norm: float) -> None:
+    """Clip the gradient norm of every network by itself.
+
+    Args:
+        networks: As ``per_network`` finds them.
+        max_norm: 0 leaves gradients as they are.
+    """
+    if not max_norm:
+        return
+    for network in networks:
+        if isinstance(network, list):
+            clip_grad_norm_(network, max_norm)
+        elif network.grad is not None:
+            network.grad.renorm_(2, 0, max_norm)
+
+
+def optimizer_state(optimizer: Optimizer) -> dict[str, Tensor]:
+    """Moments and counts of steps, by the number of their parameter and their name."""
+    return {
+        f"{index}.{name}": torch.as_tensor(value).clone()
+        for index, kept in optimizer.state_dict()["state"].items()
+        for name, value in kept.items()
+        if value is not None
+    }
+
+
+def load_optimizer(optimizer: Optimizer, state: Mapping[str, Tensor]) -> None:
+    """Go on from a state."""
+    kept: dict[int, dict[str, Any]] = {}
+    for key, value in state.items():
+        index, _, name = key.partition(".")
+        kept.setdefault(int(index), {})[name] = value.clone()
+    optimizer.load_state_dict({"state": kept, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+@contextmanager
+def frozen(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Parameters that get no gradient for a while, so that none is computed for nothing."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
