@@ -1,0 +1,30 @@
+"""Attention in agents of QMIX. Also: recollect train qmix marines_3v3 --network own_attention:Attention"""
+
+import torch
+from torch import nn
+
+from recollect import train
+from recollect.agents.qmix import QMIXConfig
+
+OTHERS = 5  # three enemies and two allies, of five numbers each
+
+
+class Attention(nn.Module):
+    """Reads rows [B, inputs] and gives values [B, outputs]; each agent asks the others whom to mind."""
+
+    def __init__(self, inputs, outputs, units=32):
+        super().__init__()
+        self.own = nn.Linear(inputs - 5 * OTHERS, units)
+        self.others = nn.Linear(5, units)
+        self.attention = nn.MultiheadAttention(units, num_heads=4, batch_first=True)
+        self.head = nn.Sequential(nn.Linear(2 * units, units), nn.ReLU(), nn.Linear(units, outputs))
+
+    def forward(self, x):
+        others = self.others(x[:, 4 : 4 + 5 * OTHERS].reshape(-1, OTHERS, 5))
+        own = self.own(torch.cat([x[:, :4], x[:, 4 + 5 * OTHERS :]], dim=1))
+        minded, _ = self.attention(own[:, None], others, others, need_weights=False)
+        return self.head(torch.cat([own, minded[:, 0]], dim=1))
+
+
+if __name__ == "__main__":
+    train.run(QMIXConfig(network=Attention), env="marines_3v3", steps=50_000)
