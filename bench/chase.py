@@ -34,19 +34,19 @@ class Pairing:
     def __init__(self, predators: Any, prey: Any) -> None:
         self._both = {"adversary": predators, "agent": prey}
 
-    def player(self, num_envs: int, *, explore: bool) -> Pairing:
-        """Both, at play."""
-        self._playing = {group: learner.player(num_envs, explore=explore) for group, learner in self._both.items()}
+    def actor(self, num_envs: int, *, explore: bool) -> Pairing:
+        """Both, in the same environments."""
+        self._actors = {group: learner.actor(num_envs, explore=explore) for group, learner in self._both.items()}
         return self
 
-    def act(self, seen: Mapping[str, Any], step: int = 0) -> dict[str, Any]:
-        """What each group's own players do."""
-        return {f"{group}/action": p.act(seen, step)[f"{group}/action"] for group, p in self._playing.items()}
+    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What each group's own actor does."""
+        return {f"{group}/action": a.act(obs, step)[0][f"{group}/action"] for group, a in self._actors.items()}, {}
 
-    def ended(self, rows: Any) -> None:
+    def reset(self, mask: Any) -> None:
         """Tell both."""
-        for player in self._playing.values():
-            player.ended(rows)
+        for actor in self._actors.values():
+            actor.reset(mask)
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def main() -> None:
             returns = []
             for predators, prey in zip(trained[hunter], trained[hunted], strict=True):
                 env = envs.make("simple_tag", num_envs=EPISODES, **options)
-                found = evaluate(Pairing(predators.learner, prey.learner), env, 20_000)  # type: ignore[arg-type]
+                found = evaluate(Pairing(predators.learner, prey.learner), env, 20_000, 1000)  # type: ignore[arg-type]
                 returns.append(found["adversary/return"])
             cells.append(f"{statistics.mean(returns):.1f}")
         lines.append(f"| {hunter} | " + " | ".join(cells) + " |")

@@ -21,9 +21,10 @@ from training import train
 
 from recollect import envs
 from recollect.agents.qmix import QMIX, QMIXConfig
-from recollect.agents.qmix.layout import laid_out
-from recollect.agents.qmix.player import best
+from recollect.learn.exploration import greedy
+from recollect.learn.sequences import pack_sequences
 from recollect.memory.targets import discounted_returns
+from recollect.tensors import to_torch
 from recollect.train.checkpoint import load_memory
 from recollect.train.curves import draw_runs
 from recollect.train.records import read_metrics
@@ -33,7 +34,7 @@ FOLDER = Path("runs/collapse")
 EPISODES = 1_000
 STAGES = range(50_000, 500_001, 50_000)
 SPREAD: dict[str, Any] = {"gamma": 0.9, "lr": 2e-3, "recurrent": False}
-FAR_TARGETS: dict[str, Any] = {"gamma": 0.99, "td_lambda": 0.0, "lr": 5e-4, "bounded": False}
+FAR_TARGETS: dict[str, Any] = {"gamma": 0.99, "td_lambda": 0.0, "lr": 5e-4, "clip_targets": False}
 
 PAGE = """# Falling back
 
@@ -46,7 +47,7 @@ the memory. All rewards are below zero, so that nothing can be worth more than t
 of the middle: how far out is the largest coordinate of an agent in the state of the highest value, and in the
 middling state.
 
-Without bounds (`--no-bounded`):
+Without bounds (`--no-clip-targets`):
 
 {free}
 
@@ -86,47 +87,42 @@ class Look:
 def played(learner: QMIX, name: str) -> Mapping[str, Any]:
     """Episodes that the agents play without exploration."""
     env = envs.make(name, num_envs=32)
-    memory, player, seen = learner.config.memory(env, 0), learner.player(32, explore=False), env.reset(seed=10_000)
+    memory, actor, obs = learner.config.memory(env, 0), learner.actor(32, explore=False), env.reset(seed=10_000)
     while len(memory.episodes.length) < EPISODES + 64:
-        step = env.step(player.act(seen))
+        step = env.step(actor.act(obs)[0])
         memory.append(**step.row)
-        player.ended(step.ended)
-        seen = step.seen
+        actor.reset(step.ended)
+        obs = step.seen
     return memory.sample(EPISODES)
 
 
-@torch.no_grad()
 def look(learner: QMIX, batch: Mapping[str, Any]) -> Look:
     """Ask networks about episodes."""
-    assert learner.mixer is not None
-    assert learner.target_mixer is not None
-    layout = laid_out(np.asarray(batch["lengths"]))
-    first = torch.from_numpy(layout.first)
-    (team,) = learner._teams
-    part = team.read(batch, layout)
-    there = torch.ones(len(layout.seen), team.agents) if part.present is None else part.present.float()
+    packed, rows = pack_sequences(np.asarray(batch["lengths"])), to_torch(dict(batch))
+    before, seen = torch.from_numpy(packed.before), torch.from_numpy(packed.obs)
+    agents, mixer = learner.online["agents"], learner.online["mixer"]
+    with torch.no_grad():
+        own = agents.read(rows, batch, packed)
+        there = own.alive(torch.arange(len(seen)))
+        targets, values = learner.target["agents"](own), agents(own)
+        best = targets.gather(2, greedy(targets, own.action_mask)[..., None])[..., 0] * there
+        highest = learner.target["mixer"](best, rows, seen)
+    chosen = (values.take(own.chosen) * there[before]).requires_grad_()
+    taken = mixer(chosen, rows, seen[before])
+    (slope,) = torch.autograd.grad(taken.sum(), chosen)
+    allowed = torch.ones_like(values, dtype=torch.bool) if own.action_mask is None else own.action_mask
+    two = values.masked_fill(~allowed, -1e9).topk(2).values[before]
+    gap = ((two[..., 0] - two[..., 1]) * slope)[allowed.sum(dim=2)[before] > 1]
 
-    targets = team.target_values(part)
-    chosen = targets.gather(2, best(targets, part.allowed)[..., None])[..., 0] * there
-    highest = learner.target_mixer(chosen, learner._states(batch, [batch], layout.seen))
-
-    values, _ = team.trace(part)
-    states = learner._states(batch, [batch], layout.seen[layout.first])
-    taken, mixing = learner.mixer.trace(values.take(part.chosen) * there[first], states)
-    slope = learner.mixer.backward(mixing, torch.ones_like(taken))
-    allowed = torch.ones_like(values, dtype=torch.bool) if part.allowed is None else part.allowed
-    two = values.masked_fill(~allowed, -1e9).topk(2).values[first]
-    gap = ((two[..., 0] - two[..., 1]) * slope)[allowed.sum(dim=2)[first] > 1]
-
-    grid = (len(layout.counts) - 1, int(layout.counts[0]))
-    at = (layout.time, layout.column)
+    grid = (len(packed.batch_sizes) - 1, int(packed.batch_sizes[0]))
+    at = (packed.time, packed.column)
     reward, over = np.zeros(grid, np.float32), np.zeros(grid, bool)
-    every = batch["reward"][layout.steps]
+    every = batch["reward"][packed.steps]
     reward[at] = every if every.ndim == 1 else every.sum(axis=1)
-    over[at] = (batch["terminated"] | batch["truncated"])[layout.steps]
+    over[at] = (batch["terminated"] | batch["truncated"])[packed.steps]
     gamma = learner.config.gamma
     followed = torch.from_numpy(discounted_returns(reward, terminated=over, gamma=gamma)[at])
-    return Look(highest, taken, followed, gap, torch.from_numpy(batch["obs"].take(layout.seen, axis=0)))
+    return Look(highest, taken.detach(), followed, gap, torch.from_numpy(batch["obs"].take(packed.obs, axis=0)))
 
 
 def load(folder: Path) -> QMIX:
@@ -142,7 +138,7 @@ def runaway(*, bounded: bool) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     lines = ["| steps | return | mean value | highest value | how far out | usually |", "|---|---|---|---|---|---|"]
     for steps in STAGES:
-        train(folder, QMIXConfig(bounded=bounded, **SPREAD), "simple_spread", steps, seed=2)
+        train(folder, QMIXConfig(clip_targets=bounded, **SPREAD), "simple_spread", steps, seed=2)
         seen = look(load(folder), load_memory(folder).sample(EPISODES))
         far = seen.obs[:, :, 2:4].abs().amax(dim=(1, 2))  # agents' positions
         at = int(seen.highest.argmax())
@@ -159,7 +155,7 @@ def dips() -> str:
     """Train with one-step targets that look far ahead, and with the defaults."""
     columns = ("", "largest fall", "lowest", "below .9", "value", "was worth", "too high by", "best above second")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    settings = {"`--gamma 0.99 --td-lambda 0 --lr 0.0005 --no-bounded`": FAR_TARGETS, "defaults": {}}
+    settings = {"`--gamma 0.99 --td-lambda 0 --lr 0.0005 --no-clip-targets`": FAR_TARGETS, "defaults": {}}
     for name, changes in settings.items():
         folder = FOLDER / ("marines_far" if changes else "marines_defaults")
         train(folder, QMIXConfig(**changes), "marines_4v4", 400_000, seed=1, eval_every=5_000, eval_episodes=200)

@@ -54,8 +54,8 @@ class Contest:
     seeds: int = 5
 
 
-LARGE_BATCHES: dict[str, Any] = {"batch": 1024, "update_every": 100}
-AS_PUBLISHED: dict[str, Any] = {"shares": True, "actor_lr": 0.01, "critic_lr": 0.01, **LARGE_BATCHES}
+LARGE_BATCHES: dict[str, Any] = {"batch_size": 1024, "update_every": 100}
+AS_PUBLISHED: dict[str, Any] = {"simplex_actions": True, "actor_lr": 0.01, "critic_lr": 0.01, **LARGE_BATCHES}
 CONTINUOUS = {"continuous_actions": True}
 ON_GOAL = ("agent_on_goal", "adversary_on_goal")
 
@@ -89,7 +89,7 @@ for name, groups in {"mm": (), "md": ("adversary",), "dm": ("agent",), "dd": ("a
 
 
 # QMIX, VDN and IQL on whole episodes.
-for name, mixer in {"qmix": "mono", "vdn": "sum", "iql": "none"}.items():
+for name, mixer in {"qmix": "qmix", "vdn": "vdn", "iql": "none"}.items():
     CONTESTS[f"marines_{name}"] = Contest(
         "marines_4v4",
         QMIXConfig(mixer=mixer),

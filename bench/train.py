@@ -38,7 +38,7 @@ and 4 times in the second.
 
 Policies and critics have two hidden layers of 64 units and each agent has its own. AgileRL's environments are mpe2's,
 once a single one and once 16 in processes of their own, whose CPU time counts; its networks have a third layer of
-8 units, which it asks for. BenchMARL and recollect step 100 environments in lockstep in the first row and 10 in the
+8 units, which it asks for. BenchMARL and recollect step 100 vectorised environments in the first row and 10 in the
 second. BenchMARL's are of VMAS, whose policies give two numbers and not five; it collects ten steps of all before it
 learns as often as they ask for.
 
@@ -48,7 +48,7 @@ Environment steps a CPU second with PyMARL's sizes: GRU of 64 units, mixer of 32
 episodes, one update an episode. Beside it EPyMARL's loop written plainly in torch
 (`bench/trainers/run_plain_qmix.py`): one environment, padded episodes, a step of the networks at a time; on
 simple_spread with mpe2's world, on marines_4v4 with recollect's. All play by chance, so that episodes are alike.
-Medians of {rounds} turns, and the best turn.
+Medians of {rounds} turns, and the best turn of recollect; in brackets how many times as fast recollect is.
 
 {mixing}
 
@@ -59,7 +59,7 @@ simple_spread, and 34 million on marines_4v4 if the dead are counted, which reco
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: rows of a batch, steps for each update, environments in lockstep, steps before it counts."""
+    """What is trained: rows of a batch, steps for each update, vectorised environments, steps before it counts."""
 
     batch: int
     every: int
@@ -76,8 +76,8 @@ TASKS = (Task(1024, 100, 100, 3_000), Task(256, 1, 10, 600))
 class Player:
     """A stack in a process of its own."""
 
-    def __init__(self, python: str, script: str, *arguments: object) -> None:
-        command = [python, str(HERE / script), *map(str, arguments)]
+    def __init__(self, python: str, script: str, *arguments: object, folder: Path = HERE) -> None:
+        command = [python, str(folder / script), *map(str, arguments)]
         quiet = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env=quiet, text=True, **pipes)  # type: ignore[call-overload]
@@ -100,14 +100,15 @@ def main() -> None:
     parser.add_argument("--agilerl", metavar="PYTHON", help="a Python that has AgileRL")
     parser.add_argument("--benchmarl", metavar="PYTHON", help="a Python that has BenchMARL and VMAS")
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="where to write train.md")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="an earlier recollect, set up by make")
     parser.add_argument("--qmix", action="store_true", help="only QMIX, printed")
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     asked = parser.parse_args()
     rounds, seconds = (3, 2.0) if asked.quick else (7, 3.0)
     if asked.qmix:
-        mixed(rounds, seconds)
+        mixed(rounds, seconds, asked.before)
         return
-    players: dict[str, tuple[str, str, int | None]] = {"recollect": (sys.executable, "run_recollect.py", None)}
+    players = {name: (python, "run_recollect.py", None, *more) for name, (python, *more) in ours(asked.before).items()}
     for name, script, envs in (
         ("AgileRL", "run_agilerl.py", 1),
         ("AgileRL, 16 environments", "run_agilerl.py", 16),
@@ -115,24 +116,24 @@ def main() -> None:
     ):
         python = asked.benchmarl if name == "BenchMARL" else asked.agilerl
         if python:
-            players[name] = (python, script, envs)
+            players[name] = (python, script, envs, HERE, ())
         else:
             print(f"{name} is left out: no Python for it was named")
     lines = [f"| | {' | '.join(players)} |", "|---|" + "---|" * len(players)]
     for task in TASKS:
         playing = {
-            name: Player(python, script, task.batch, task.every, envs or task.envs, task.warm)
-            for name, (python, script, envs) in players.items()
+            name: Player(python, script, task.batch, task.every, envs or task.envs, task.warm, *more, folder=folder)
+            for name, (python, script, envs, folder, more) in players.items()
         }
         medians = {name: statistics.median(found) for name, found in played(playing, rounds, seconds).items()}
-        ours = medians["recollect"]
+        first = medians["recollect"]
         cells = [
-            f"{speed:,.0f}" + (f" ({ours / speed:.1f})" if name != "recollect" else "")
+            f"{speed:,.0f}" + (f" ({first / speed:.2g})" if name != "recollect" else "")
             for name, speed in medians.items()
         ]
         lines.append(f"| {task} | {' | '.join(cells)} |")
         print(lines[-1])
-    mixing = mixed(rounds, seconds)
+    mixing = mixed(rounds, seconds, asked.before)
     if asked.report:
         page = PAGE.format(
             day=date.today(),
@@ -161,17 +162,29 @@ def played(playing: dict[str, Player], rounds: int, seconds: float) -> dict[str,
     return speeds
 
 
-def mixed(rounds: int, seconds: float) -> list[str]:
+def ours(before: Path | None) -> dict[str, tuple[str, Path, tuple[str, ...]]]:
+    """recollect with its kernels, by torch alone, and as it was before if a checkout of that is given."""
+    found = {"recollect": (sys.executable, HERE, ()), "without kernels": (sys.executable, HERE, ("--no-kernels",))}
+    if before is not None:
+        found["before"] = (str(before / ".venv/bin/python"), before / "bench/trainers", ())
+    return found
+
+
+def mixed(rounds: int, seconds: float, before: Path | None) -> list[str]:
     """QMIX beside the plain loop, as lines of a table."""
-    lines = ["| | recollect | best turn | plain loop | times |", "|---|---|---|---|---|"]
+    stacks = ours(before)
+    lines = [f"| | {' | '.join(stacks)} | plain loop | best turn |", "|---|" + "---|" * (len(stacks) + 2)]
     for env in ("simple_spread", "marines_4v4"):
         playing = {
-            "ours": Player(sys.executable, "run_recollect_qmix.py", env, 20_000),
-            "plain": Player(sys.executable, "run_plain_qmix.py", env, 2_000),
+            name: Player(python, "run_recollect_qmix.py", env, 20_000, *more, folder=folder)
+            for name, (python, folder, more) in stacks.items()
         }
+        playing["plain loop"] = Player(sys.executable, "run_plain_qmix.py", env, 2_000)
         speeds = played(playing, rounds, seconds)
-        ours, plain = (statistics.median(speeds[name]) for name in ("ours", "plain"))
-        lines.append(f"| {env} | {ours:,.0f} | {max(speeds['ours']):,.0f} | {plain:,.0f} | {ours / plain:.1f} |")
+        medians = {name: statistics.median(found) for name, found in speeds.items()}
+        first = medians["recollect"]
+        cells = [f"{s:,.0f}" + (f" ({first / s:.2g})" if name != "recollect" else "") for name, s in medians.items()]
+        lines.append(f"| {env} | {' | '.join(cells)} | {max(speeds['recollect']):,.0f} |")
         print(lines[-1])
     return lines
 

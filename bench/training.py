@@ -9,18 +9,19 @@ from typing import Any
 
 from recollect.train import RunConfig, resume, run
 from recollect.train.checkpoint import exists, load_checkpoint
+from recollect.train.loop import same_settings
 from recollect.train.settings import read_config
 
 
 def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> None:
     """Up to some steps, from where it is."""
-    wanted = RunConfig(num_envs=config.lanes, steps=steps, film=False, **settings)
+    wanted = RunConfig(num_envs=config.default_num_envs, steps=steps, video=False, **settings)
     if not exists(folder):
         shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
         done = run(config, env, folder=folder, config=wanted)
     else:
         *what, how = read_config(folder / "config.toml")
-        if [*what, dataclasses.replace(how, steps=steps)] != [env, config, wanted]:
+        if not same_settings((*what, dataclasses.replace(how, steps=steps)), (env, config, wanted)):
             raise SystemExit(f"{folder} was trained with other settings: remove it")
         if load_checkpoint(folder)["steps"] >= steps:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from recollect.train import run
 def main() -> None:
     asked = arguments()
     clock = Clock(asked["warm"], look_every=5)
-    config = MADDPGConfig(batch=asked["batch"], update_every=asked["every"], warmup=asked["batch"], capacity=200_000)
+    rows = {"batch_size": asked["batch"], "learning_starts": asked["batch"], "capacity": 200_000}
+    config = MADDPGConfig(update_every=asked["every"], **rows)
     with tempfile.TemporaryDirectory() as folder:
         run(
             config,
@@ -25,6 +27,7 @@ def main() -> None:
             num_envs=asked["envs"],
             eval_every=10**9,
             save_every=0,
+            kernels="--no-kernels" not in sys.argv,
             env_options={"continuous_actions": True},
         )
 

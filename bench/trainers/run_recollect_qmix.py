@@ -15,17 +15,18 @@ from recollect.train import run
 def main() -> None:
     env, warm = sys.argv[1], int(sys.argv[2])
     # All play by chance, so that episodes are alike for everyone.
-    config = QMIXConfig(**{**QMIXConfig().presets["pymarl"], "optimiser": "adam", "eps": 0, "epsilon_end": 1.0})
+    config = QMIXConfig(**{**QMIXConfig().presets["pymarl"], "optimizer": "adam", "eps": 0, "epsilon_end": 1.0})
     clock = Clock(warm, look_every=25)
     with tempfile.TemporaryDirectory() as folder:
         run(
             config,
             env=env,
             folder=Path(folder) / "run",
-            progress=lambda *_: clock.tick(config.lanes),
+            progress=lambda *_: clock.tick(config.default_num_envs),
             steps=10**9,
             eval_every=10**9,
             save_every=0,
+            kernels="--no-kernels" not in sys.argv,
         )
 
 
