@@ -47,6 +47,8 @@ class AgentSequence:
     """``[R, A]``."""
     action_mask: Tensor | None
     """``[R, A, n]``."""
+    inputs: Tensor | None = None
+    """What networks read, where their encoders learn nothing."""
 
     def alive(self, places: Tensor) -> Tensor:
         """Who is alive at some observations ``[S]``, as numbers ``[S, A]``."""
@@ -165,11 +167,15 @@ class QNetworks(nn.Module):
         index = torch.from_numpy(rows).to(device)
         obs = map_tensors(lambda x: x.flatten(0, 1).index_select(0, index), fields["obs"])
         agent = torch.from_numpy(whose).to(device)
-        return AgentSequence(obs, last, agent, take, sizes.tolist(), action, chosen, agent_mask, action_mask)
+        found = AgentSequence(obs, last, agent, take, sizes.tolist(), action, chosen, agent_mask, action_mask)
+        if not self.encoders.trained:
+            found.inputs = self._inputs(obs, last, agent)
+        return found
 
     def forward(self, data: AgentSequence) -> Tensor:
         """Values of every action, ``[R, A, n]``; zeros for rows that were left out."""
-        q, _ = self._run(self._inputs(data.obs, data.last_action, data.agent), data.batch_sizes, None)
+        inputs = self._inputs(data.obs, data.last_action, data.agent) if data.inputs is None else data.inputs
+        q, _ = self._run(inputs, data.batch_sizes, None)
         if not self.shared:
             return q.transpose(0, 1)
         q = q[0]

@@ -254,7 +254,8 @@ class QMIX:
         loss, td_error, metrics = self.loss(batch, packed)
         lr_scale = linear(1.0, config.lr_end, config.lr_episodes, self.updates * config.update_every)
         set_lr(self.optimizer, config.lr * lr_scale)
-        self.optimizer.zero_grad()
+        for parameter in self._parameters:
+            parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         grad_norm = clip_grad_norm_(self._parameters, config.max_grad_norm or math.inf)
         self.optimizer.step()
