@@ -18,6 +18,7 @@ import recollect as rc
 from recollect import cli, train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.learn import kernels
 from recollect.train.checkpoint import load_state
 from recollect.train.replay import load_run
 
@@ -172,3 +173,50 @@ def test_a_network_of_ones_own_in_maddpg(tmp_path: Path) -> None:
         folder = tmp_path / f"run{len(sharing)}"
         result = train.run(config, "simple_tag", folder=folder, steps=400, **FEW)
         assert np.isfinite(result.metrics["agent/critic_loss"])
+
+
+def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(rc.errors.OptionError) as caught:
+        train.RunConfig(device="tpu9000")
+    assert str(caught.value) == "device must be one that torch knows, got 'tpu9000'. Such as cpu, cuda or mps."
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    with pytest.raises(rc.errors.OptionError) as caught:
+        train.run(SMALL, "simple", folder=tmp_path / "no", device="cuda")
+    assert str(caught.value) == "device must be one that torch finds here, got 'cuda'. Take another (--device cpu)."
+    folder = tmp_path / "run"
+    train.run(SMALL, "simple", folder=folder, steps=200, **FEW)
+    config = (folder / "config.toml").read_text()
+    assert 'device = "cpu"' in config
+    (folder / "config.toml").write_text(config.replace('device = "cpu"', 'device = "cuda"'))  # as from another machine
+    assert load_run(folder).evaluate(2)["length"] == 25
+    assert cli.main(["train", "--resume", str(folder), "--steps", "300"]) == 2
+    assert cli.main(["train", "--resume", str(folder), "--steps", "300", "--device", "cpu"]) == 0
+    assert 'device = "cpu"' in (folder / "config.toml").read_text()
+
+
+def test_without_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same run by torch alone: the same up to rounding, and not one call of the core."""
+    calls, made = [], kernels._perceptrons
+    monkeypatch.setattr(kernels, "_perceptrons", lambda shape: calls.append(shape) or made(shape))
+    losses = []
+    for native in (True, False):
+        calls.clear()
+        result = train.run(SMALL, "simple_spread", folder=tmp_path / str(native), steps=400, kernels=native, **FEW)
+        losses.append(result.metrics["critic_loss"])
+        assert bool(calls) == native
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+    kernels.use(True)
+
+
+def test_checkpoints_of_earlier_versions_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train.run(SMALL, "simple", folder=folder, steps=200, **FEW)
+    (folder / "checkpoint.json").write_text('{"version": 3, "place": 0}')
+    with pytest.raises(rc.errors.RunError) as caught:
+        train.resume(folder)
+    assert str(caught.value) == (
+        f"{folder / 'checkpoint.json'} must be a checkpoint of version 4, got version 3. Since then networks are torch "
+        "modules and settings have other names (CHANGELOG.md): train it again. Its memory can still be loaded: "
+        f"recollect.Memory.load('{folder / 'memory-0'}')."
+    )
+    assert len(rc.Memory.load(folder / "memory-0")) > 0

@@ -168,7 +168,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["maddpg", "gymnasium:Nope-v1"], "environment must be one that Gymnasium can make, got 'Nope-v1'."),
         (["--resume=a", "--steps", "x"], "--steps must be a whole number, got 'x'"),
         (["--resume"], "--resume must be followed by a value, got nothing"),
-        (["--resume", "a", "--seed", "3"], "flag must be --steps beside --resume, got --seed."),
+        (["--resume", "a", "--seed", "3"], "flag must be --steps, --device or --trust beside --resume, got --seed."),
         (["--resume", "a", "--steps", "x"], "--steps must be a whole number, got 'x'"),
     ],
 )

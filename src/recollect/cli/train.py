@@ -34,7 +34,7 @@ __all__ = ["notified_run", "train"]
 _USAGE = """\
 usage: recollect train ALGORITHM ENVIRONMENT [flags]
        recollect train --config FILE.toml [--trust] [flags]
-       recollect train --resume RUN [--steps N] [--trust]
+       recollect train --resume RUN [--steps N] [--device D] [--trust]
 
 Trains an algorithm on an environment. Everything is kept in a folder of its own under runs/:
 config.toml, metrics.jsonl, tensorboard/, checkpoints, curve.png, and at the end episode.gif.
@@ -69,7 +69,8 @@ def train(arguments: Sequence[str]) -> int:
     if "--config" in left:
         path = Path(_taken(left, "--config"))
         env, algorithm, settings = read_config(path)
-        typed = {name for name in as_data(algorithm) if f"--{name.replace('_', '-')}" in left}
+        flags = {part.partition("=")[0] for part in left}
+        typed = {name for name in as_data(algorithm) if f"--{name.replace('_', '-')}" in flags}
         named = {name: value for name, value in as_data(algorithm).items() if name not in typed}
         check_trust(env, named, path, trust=trust)
     else:
@@ -213,9 +214,11 @@ def _resume(arguments: list[str], *, trust: bool) -> int:
             steps = int(given.replace("_", ""))
         except ValueError:
             raise OptionError("--steps", "be a whole number", repr(given)) from None
+    device = _taken(arguments, "--device") if "--device" in arguments else None
     if arguments:
-        raise OptionError("flag", "be --steps beside --resume", arguments[0], "A run goes on with its own settings.")
-    return _report(_shown(lambda progress: resume(folder, steps=steps, progress=progress, trust=trust)))
+        rule = "be --steps, --device or --trust beside --resume"
+        raise OptionError("flag", rule, arguments[0], "A run goes on with its own settings.")
+    return _report(_shown(lambda progress: resume(folder, steps=steps, device=device, progress=progress, trust=trust)))
 
 
 def _taken(arguments: list[str], flag: str) -> str:

@@ -31,6 +31,7 @@ from recollect.train.records import Records, draw_curve
 from recollect.train.settings import (
     RunConfig,
     as_data,
+    device_is_here,
     immutable_settings,
     read_config,
     read_run,
@@ -120,6 +121,7 @@ def resume(
     *,
     progress: Progress | None = None,
     steps: int | None = None,
+    device: str | None = None,
     networks: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Result:
@@ -127,6 +129,7 @@ def resume(
 
     Args:
         steps: Another number of steps in all.
+        device: Another device to learn and act on.
         networks: Parts of one's own that were given in Python and have no name to import them by.
         trust: Whether to import modules that the run's settings name.
     """
@@ -140,9 +143,9 @@ def resume(
         if steps < taken:
             raise OptionError("steps", f"be at least the {taken} that were taken", steps)
         config = replace(config, steps=steps)
-    going = _Run(env, algorithm, config, folder, progress)
+    going = _Run(env, algorithm, replace(config, device=device or config.device), folder, progress)
     going.load()
-    write_config(folder / "config.toml", env, algorithm, config)
+    write_config(folder / "config.toml", env, algorithm, going.config)
     return going.go()
 
 
@@ -153,10 +156,13 @@ class _Run:
     def __init__(
         self, name: str, algorithm: Algorithm, config: RunConfig, folder: Path, progress: Progress | None
     ) -> None:
+        if not device_is_here(config.device):
+            remedy = "Take another (--device cpu)."
+            raise OptionError("device", "be one that torch finds here", repr(config.device), remedy)
         torch.set_num_threads(config.threads)
         kernels.use(config.kernels)
         _keep_freed_memory()
-        self._name, self._algorithm, self._config, self._folder = name, algorithm, config, folder
+        self._name, self._algorithm, self.config, self._folder = name, algorithm, config, folder
         self._progress = progress
         env_seed, learner_seed, memory_seed, self._eval_seed, actor_seed = seeds(config.seed, 5)
         self._env_seed = env_seed
@@ -176,7 +182,7 @@ class _Run:
     def load(self) -> None:
         """Go on from the checkpoint in the folder."""
         counters = checkpoint.load_checkpoint(self._folder)
-        checkpoint.check_settings(self._folder, immutable_settings(self._name, self._algorithm, self._config))
+        checkpoint.check_settings(self._folder, immutable_settings(self._name, self._algorithm, self.config))
         learner, actor, env = checkpoint.load_state(self._folder)
         with checkpoint.fitting(self._folder):
             self._learner.load_state_dict(learner)
@@ -192,12 +198,12 @@ class _Run:
         else:
             self._seen = self._env.reset(seed=(self._env_seed + self._steps) % 2**63)
             self._memory.cut()
-            self._actor.reset(np.ones(self._config.num_envs, bool))
+            self._actor.reset(np.ones(self.config.num_envs, bool))
         self._records = Records(self._folder, after=self._steps)
 
     def go(self) -> Result:
         """Until all steps are taken, or someone interrupts."""
-        config = self._config
+        config = self.config
         if not self._seen:
             self._seen = guarded(self._env.name, "reset", lambda: self._env.reset(seed=self._env_seed))
             check_finite(self._env, self._seen, self._steps)
@@ -227,7 +233,7 @@ class _Run:
 
     def _due(self, every: int) -> bool:
         """Whether a multiple of some steps was passed just now."""
-        return self._steps // every > (self._steps - self._config.num_envs) // every
+        return self._steps // every > (self._steps - self.config.num_envs) // every
 
     def _collect(self) -> None:
         action, extras = self._actor.act(self._seen, self._steps)
@@ -246,9 +252,9 @@ class _Run:
             self._episodes += fresh
             self._algorithm.evict(self._memory, self._episodes, fresh)
         self._seen = step.seen
-        self._steps += self._config.num_envs
+        self._steps += self.config.num_envs
         if self._progress is not None:
-            self._progress(self._steps, self._config.steps, self._metrics)
+            self._progress(self._steps, self.config.steps, self._metrics)
 
     def _learn(self) -> None:
         due = self._algorithm.updates_due(self._steps, self._episodes)
@@ -271,14 +277,14 @@ class _Run:
         self._actor.load(self._learner.weights())
 
     def _evaluate(self) -> None:
-        longest = self._eval_env.limit or self._config.eval_max_steps
+        longest = self._eval_env.limit or self.config.eval_max_steps
         found = evaluate(self._learner, self._eval_env, self._eval_seed, longest, going_on=lambda: not self._stopped)
         if found is None:
             return
         self._metrics = {**found, **self._train_metrics}
         self._evaluated = self._steps
         if self._progress is not None:
-            self._progress(self._steps, self._config.steps, self._metrics)
+            self._progress(self._steps, self.config.steps, self._metrics)
         assert self._records is not None
         self._records.write(self._steps, {**self._metrics, "updates": self._updates})
         draw_curve(self._folder, f"{self._algorithm.name} on {self._name}")
@@ -292,17 +298,17 @@ class _Run:
             "metrics": self._metrics,
             "train_metrics": dict(self._train_metrics),
             "evaluated": self._evaluated,
-            "settings": immutable_settings(self._name, self._algorithm, self._config),
+            "settings": immutable_settings(self._name, self._algorithm, self.config),
         }
         learner, actor = self._learner.state_dict(), self._actor.state_dict()
         checkpoint.save_checkpoint(self._folder, learner, actor, kept, self._memory, counters)
 
     def _finish(self) -> None:
         """The last picture: an episode as a video, where the environment can be drawn."""
-        if not self._config.video:
+        if not self.config.video:
             return
         try:
-            pictures = record_video(self._learner, self._name, self._config.env_options, self._eval_seed)
+            pictures = record_video(self._learner, self._name, self.config.env_options, self._eval_seed)
             save_film(own(self._folder / "episode.gif"), pictures, fps=10)
         except Exception as error:  # all has been learned and saved
             warnings.warn(f"{self._name} could not be recorded: {error}", stacklevel=2)

@@ -10,10 +10,9 @@ from typing import Any, final
 from recollect import envs
 from recollect.agents.interface import Algorithm, Learner
 from recollect.envs.dice import seeds
-from recollect.learn import kernels
 from recollect.train import checkpoint
 from recollect.train.evaluate import evaluate, record_video
-from recollect.train.settings import RunConfig, as_data, immutable_settings, read_run, with_networks
+from recollect.train.settings import RunConfig, as_data, device_is_here, immutable_settings, read_run, with_networks
 from recollect.train.trust import check_trust
 
 __all__ = ["Trained", "load_run"]
@@ -55,7 +54,7 @@ def load_run(
     Args:
         trust: Whether to import modules that the run's settings name.
         networks: Parts of one's own that were given in Python and have no name to import them by.
-        device: Where to act; None: where it learned.
+        device: Where to act; None: where it learned if there is such a device here, else on the CPU.
     """
     folder = Path(folder)
     env, algorithm, config = read_run(folder)
@@ -65,9 +64,9 @@ def load_run(
     counters = checkpoint.load_checkpoint(folder)
     checkpoint.check_settings(folder, immutable_settings(env, algorithm, config))
     state, _, _ = checkpoint.load_state(folder)
-    kernels.use(config.kernels)
     made = envs.make(env, num_envs=1, **config.env_options)
-    learner = algorithm.learner(made, None, device=device or config.device, seed=0)
+    here = config.device if device_is_here(config.device) else "cpu"
+    learner = algorithm.learner(made, None, device=device or here, seed=0)
     made.close()
     with checkpoint.fitting(folder):
         learner.load_state_dict(state)

@@ -26,7 +26,9 @@ __all__ = [
     "ALGORITHMS",
     "RunConfig",
     "as_data",
+    "device_is_here",
     "immutable_settings",
+    "known_device",
     "read_config",
     "read_run",
     "resolved",
@@ -79,19 +81,22 @@ class RunConfig:
         for name in ("seed", "save_every", "num_envs"):
             if getattr(self, name) < 0:
                 raise OptionError(name, "be at least 0", getattr(self, name))
-        check_device(self.device)
+        known_device(self.device)
 
 
-def check_device(name: str) -> None:
-    """Refuse a device that torch does not know or find."""
+def known_device(name: str) -> torch.device:
+    """A device that torch knows, whether there is one here or not."""
     try:
-        device = torch.device(name)
+        return torch.device(name)
     except RuntimeError:
         raise OptionError("device", "be one that torch knows", repr(name), "Such as cpu, cuda or mps.") from None
+
+
+def device_is_here(name: str) -> bool:
+    """Whether torch finds such a device."""
+    kind = known_device(name).type
     found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    if device.type != "cpu" and (found is None or found.type != device.type):
-        remedy = f"It finds {found or 'no accelerator'} here."
-        raise OptionError("device", "be one that torch finds", repr(name), remedy)
+    return kind == "cpu" or (found is not None and found.type == kind)
 
 
 def resolved(algorithm: Algorithm, run: RunConfig) -> RunConfig:
