@@ -1,1 +1,1 @@
-"""A module or a package an algorithm, with its settings as one frozen dataclass."""
+"""One file an algorithm: its settings as a frozen dataclass, its networks, its losses, its update."""
