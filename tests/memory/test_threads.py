@@ -364,7 +364,7 @@ def change():
         terminated[:] = False
         lanes[:] = [0, 1]
 
-threads = [threading.Thread(target=change) for _ in range(2)]
+threads = [threading.Thread(target=change, daemon=True) for _ in range(2)]
 for thread in threads:
     thread.start()
 for _ in range(150):

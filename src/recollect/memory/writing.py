@@ -33,8 +33,8 @@ def write(
     if store.append(step, lanes, block):
         return
     width = None if bare else count
-    if lanes is not None:
-        lanes = some_lanes(lanes, count)
+    if lanes is not None:  # a copy: what is checked is what is written, whoever changes theirs meanwhile
+        lanes = some_lanes(lanes.copy() if isinstance(lanes, np.ndarray) else lanes, count)
         width = None if isinstance(lanes, int) else len(lanes)
     flat = step if schema.branches else flatten(step, schema.branches)
     if not store.append(exact(schema, flat, width=width, block=block), lanes, block):
