@@ -73,6 +73,9 @@ def exact(schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: 
             value = value_of(column.key, flat[column.key], column, lead, problems)
             if value is not None:
                 arrays[column.key] = value
+    for key in _FLAGS:  # a copy: ends that are counted are the ends that are written, whoever changes theirs meanwhile
+        if key in arrays:
+            arrays[key] = arrays[key].copy()
     if all(key in arrays for key in _FLAGS):
         arrays |= _finals(schema, flat, arrays, problems, block=block)
     if problems:
