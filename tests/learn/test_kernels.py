@@ -190,6 +190,7 @@ def test_what_runs_natively(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not native(lambda: mlp(shape._replace(activation="gelu"), flat, x))
     assert not native(lambda: torch.func.vmap(lambda each: mlp(shape, flat, each))(torch.randn(4, 2, 5, 3)))
     assert not native(lambda: torch.func.grad(lambda each: mlp(shape, each, x).sum())(flat))
+    assert not native(lambda: mlp(shape, flat, x, own=(x[..., :1].double(), (0, 0))))
     with kernels.disabled():
         assert not native(lambda: mlp(shape, flat, x))
     assert native(lambda: mlp(shape, flat, x))

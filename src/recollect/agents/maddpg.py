@@ -209,7 +209,7 @@ class Group(nn.Module):
         infers = config.infer_policies and not self.own
         self.inferred = InferredPolicies(index, every, heads, make, encoder) if infers else None
 
-    def seen_by_critics(self, mine: int, obs: list[Any], action: list[Tensor]) -> tuple[list[Any], list[Tensor]]:
+    def critic_inputs(self, mine: int, obs: list[Any], action: list[Tensor]) -> tuple[list[Any], list[Tensor]]:
         """What critics read of all groups' observations ``[A, B, ...]`` and actions ``[A, B, n]``: everything, or each
         agent its own.
         """
@@ -279,11 +279,12 @@ class MADDPG:
         data = [group.reader.transitions(rows) for group in self.groups]
         with torch.no_grad():
             next_action = [self._target_action(*pair) for pair in zip(self.groups, data, strict=True)]
+        recent = self._recent(data) if config.infer_policies else data
         metrics: dict[str, Tensor] = {}
         td_errors = []
         for index, group in enumerate(self.groups):
             if group.inferred is not None:
-                loss = group.inferred.loss(self._recent(data), config.infer_entropy)
+                loss = group.inferred.loss(recent, config.infer_entropy)
                 self._step(index, "inferred", loss.sum())
                 metrics[group.spec.key("inferred_loss")] = loss.detach().mean()
             loss, td_error = self.critic_loss(index, data, next_action, rows)
@@ -306,14 +307,14 @@ class MADDPG:
         group, own = self.groups[index], data[index]
         with torch.no_grad():
             next_obs = [each.next_obs for each in data]
-            seen, done = group.seen_by_critics(index, next_obs, next_action)
+            obs, action = group.critic_inputs(index, next_obs, next_action)
             if group.inferred is not None:  # what the others will do is what this agent thinks they will
-                done = group.inferred.next_actions(next_obs, next_action[index], [d.next_action_mask for d in data])
-            next_q = [target(seen, done) for target in group.critic_targets]
+                action = group.inferred.next_actions(next_obs, next_action[index], [d.next_action_mask for d in data])
+            next_q = [target(obs, action) for target in group.critic_targets]
             lowest = next_q[0] if len(next_q) == 1 else torch.minimum(*next_q)
             td_target = own.reward + rows["discount"] * _alive(own.next_agent_mask, lowest)
-        seen, done = group.seen_by_critics(index, [each.obs for each in data], [each.action for each in data])
-        q = torch.stack([critic(seen, done) for critic in group.critics])
+        obs, action = group.critic_inputs(index, [each.obs for each in data], [each.action for each in data])
+        q = torch.stack([critic(obs, action) for critic in group.critics])
         td_error = _alive(own.agent_mask, td_target - q)
         loss = self._td_loss(td_error)
         if self.config.per_alpha:
@@ -324,10 +325,10 @@ class MADDPG:
         """-Q_i(x, a_1 .. a_N) where a_i is of agent i's policy and the others' are of the batch: equation 5."""
         group, own = self.groups[index], data[index]
         outputs = group.policy(own.obs, own.ensemble_index)
-        action = group.head.distribution(outputs, own.action_mask).rsample(self.networks.generator)
-        seen, done = group.seen_by_critics(index, [each.obs for each in data], [each.action for each in data])
+        own_action = group.head.distribution(outputs, own.action_mask).rsample(self.networks.generator)
+        obs, action = group.critic_inputs(index, [each.obs for each in data], [each.action for each in data])
         with frozen(self.trained[index]["critic"].parameters):
-            q = group.critics[0](seen, done, own=(index, action))
+            q = group.critics[0](obs, action, own=(index, own_action))
         loss = -_alive(own.agent_mask, q).sum()
         if self.config.logit_penalty:
             free = outputs if own.action_mask is None else outputs * own.action_mask

@@ -133,7 +133,7 @@ def mlp(shape: MLPShape, flat: Tensor, *inputs: Tensor, own: Own | None = None) 
         inputs: ``[N, B, n]`` each, or ``[B, n]`` that all networks get. A lone network takes any number of groups.
         own: What takes the place of some columns, which are others in every group.
     """
-    if shape.activation not in _NATIVE or not _native(flat, *inputs):
+    if shape.activation not in _NATIVE or not _native(flat, *inputs, *(() if own is None else own[:1])):
         return mlp_torch(shape, flat, *inputs, own=own)
     if own is not None:
         return _OwnMLP.apply(shape, own[1], flat, own[0], *inputs)  # type: ignore[no-untyped-call]
@@ -159,10 +159,7 @@ class _MLP(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, shape: MLPShape, flat: Tensor, *inputs: Tensor) -> Tensor:
         x = _by_rows(_joined(shape, inputs))
-        groups, rows, _ = x.shape
-        outputs = torch.empty(groups, rows, shape.sizes[-1])
-        hidden = torch.empty(groups * rows * sum(shape.sizes[1:-1]))
-        _perceptrons(shape).forward(flat.numpy(), x.numpy(), hidden.numpy(), outputs.numpy())
+        outputs, hidden = _passed(shape, flat, x)
         ctx.shape = shape
         ctx.save_for_backward(flat, *inputs, x, hidden)
         return outputs
@@ -198,11 +195,7 @@ class _OwnMLP(torch.autograd.Function):
     def forward(
         ctx: Any, shape: MLPShape, first: tuple[int, ...], flat: Tensor, own: Tensor, *inputs: Tensor
     ) -> Tensor:
-        x = _by_rows(replaced(_joined(shape, inputs, len(own)), own, first))
-        groups, rows, _ = x.shape
-        outputs = torch.empty(groups, rows, shape.sizes[-1])
-        hidden = torch.empty(groups * rows * sum(shape.sizes[1:-1]))
-        _perceptrons(shape).forward(flat.numpy(), x.numpy(), hidden.numpy(), outputs.numpy())
+        outputs, hidden = _passed(shape, flat, replaced(_joined(shape, inputs, len(own)), own, first))
         ctx.shape, ctx.first = shape, first
         ctx.save_for_backward(flat, own, *inputs, hidden)
         return outputs
@@ -223,6 +216,15 @@ class _OwnMLP(torch.autograd.Function):
         core, down = _perceptrons(shape), _by_rows(grad)
         core.slope(flat.numpy(), list(first), hidden.numpy(), down.numpy(), found.numpy())
         return (None, None, None, found, *(None for _ in needed[2:]))
+
+
+def _passed(shape: MLPShape, flat: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Outputs, and the activations of hidden layers, which a pass back needs."""
+    groups, rows, _ = x.shape
+    outputs = torch.empty(groups, rows, shape.sizes[-1])
+    hidden = torch.empty(groups * rows * sum(shape.sizes[1:-1]))
+    _perceptrons(shape).forward(flat.numpy(), x.numpy(), hidden.numpy(), outputs.numpy())
+    return outputs, hidden
 
 
 def replaced(x: Tensor, own: Tensor, first: Sequence[int]) -> Tensor:
@@ -325,16 +327,16 @@ class _GRU(torch.autograd.Function):
         ctx: Any, shape: GRUShape, batch_sizes: tuple[int, ...], flat: Tensor, inputs: Tensor, state: Tensor
     ) -> tuple[Tensor, Tensor]:
         x = _by_rows(inputs)
-        kept = torch.empty(x.shape[0] * x.shape[1] * _recurrent(shape).record)
+        saved = torch.empty(x.shape[0] * x.shape[1] * _recurrent(shape).record)
         ctx.shape, ctx.batch_sizes, ctx.used = shape, batch_sizes, False
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(flat, inputs, state, kept)
-        return _unrolled(shape, batch_sizes, flat, x, state, kept)
+        ctx.save_for_backward(flat, inputs, state, saved)
+        return _unrolled(shape, batch_sizes, flat, x, state, saved)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_state: Tensor | None) -> Grads:
         shape, batch_sizes, needed = ctx.shape, ctx.batch_sizes, ctx.needs_input_grad[2:]
-        *given, kept = ctx.saved_tensors
+        *given, saved = ctx.saved_tensors
         if torch.is_grad_enabled():
 
             def unroll(flat: Tensor, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -343,8 +345,8 @@ class _GRU(torch.autograd.Function):
             return (None, None, *_again(unroll, given, needed, (grad, grad_state)))
         flat, inputs, state = given
         x = _by_rows(inputs)
-        if ctx.used:  # a pass back uses up what was kept, and the graph was retained
-            _unrolled(shape, batch_sizes, flat, x, state, kept)
+        if ctx.used:  # a pass back uses up what was saved, and the graph was retained
+            _unrolled(shape, batch_sizes, flat, x, state, saved)
         ctx.used = True
         down = x.new_zeros(*x.shape[:2], shape.outputs) if grad is None else _by_rows(grad)
         to_flat = torch.empty_like(flat)
@@ -354,17 +356,17 @@ class _GRU(torch.autograd.Function):
         )
         arrays = [None if each is None else each.numpy() for each in (to_inputs, to_state)]
         _recurrent(shape).backward(
-            flat.numpy(), to_flat.numpy(), x.numpy(), list(batch_sizes), kept.numpy(), down.numpy(), *arrays
+            flat.numpy(), to_flat.numpy(), x.numpy(), list(batch_sizes), saved.numpy(), down.numpy(), *arrays
         )
         found = (to_flat, to_inputs, to_state)
         return (None, None, *(each if need else None for each, need in zip(found, needed, strict=True)))
 
 
 def _unrolled(
-    shape: GRUShape, batch_sizes: Sequence[int], flat: Tensor, x: Tensor, state: Tensor, kept: Tensor | None
+    shape: GRUShape, batch_sizes: Sequence[int], flat: Tensor, x: Tensor, state: Tensor, saved: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     outputs, last = torch.empty(*x.shape[:2], shape.outputs), state.clone(memory_format=torch.contiguous_format)
-    room = None if kept is None else kept.numpy()
+    room = None if saved is None else saved.numpy()
     _recurrent(shape).forward(flat.numpy(), x.numpy(), list(batch_sizes), last.numpy(), room, outputs.numpy())
     return outputs, last
 
