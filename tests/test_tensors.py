@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import recollect as rc
+from recollect.tensors import from_env
 
 
 @pytest.fixture
@@ -53,9 +54,9 @@ def test_errors_may_be_tensors_with_gradients() -> None:
     memory = rc.Memory(rc.Schema(obs=rc.Field()), 20, sampler=rc.Prioritized(1.0, eps=1e-300), seed=0)
     memory.append(obs=0, reward=0.0, terminated=True, truncated=False)
     drawn = memory.sample(1)
-    memory.reweigh(rc.to_torch(drawn), torch.tensor([-2.5], requires_grad=True))
+    memory.update_priorities(rc.to_torch(drawn), torch.tensor([-2.5], requires_grad=True))
     assert memory.priorities[0, 0] == 2.5
-    memory.reweigh(drawn, torch.tensor([4.0], dtype=torch.bfloat16))
+    memory.update_priorities(drawn, torch.tensor([4.0], dtype=torch.bfloat16))
     assert memory.priorities[0, 0] == 4
 
 
@@ -103,3 +104,16 @@ def test_actions_are_int64() -> None:
     assert torch.zeros(4, 3).gather(1, batch.action).shape == (4, 2)
     assert torch.nn.functional.one_hot(batch.action, 3).sum() == 8
     assert torch.nn.Embedding(3, 2)(batch.last_action).shape == (4, 2)
+
+
+def test_what_environments_show_is_as_rows_hold_it() -> None:
+    """Floats of twice the size, which Gymnasium's environments often show, come as the memory would keep them."""
+    shown = {
+        "red/obs": np.ones((2, 3)),
+        "red/avail_actions": np.ones((2, 4), bool),
+        "image": np.zeros((2, 5), np.uint8),
+    }
+    found = from_env(shown)
+    assert found["red"]["obs"].dtype == torch.float32
+    assert found["red"]["avail_actions"].dtype == torch.bool
+    assert found["image"].dtype == torch.uint8

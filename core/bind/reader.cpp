@@ -120,7 +120,7 @@ class NamedReader {
 
   // How many of the rows were passed over because they can no longer be drawn; -1 if the arrays are not as they should
   // be or an error is not finite, and nothing was changed.
-  std::int64_t reweigh(nb::handle lanes, nb::handle serials, nb::handle errors) {
+  std::int64_t update_priorities(nb::handle lanes, nb::handle serials, nb::handle errors) {
     std::vector<Row> rows = open_rows(lanes, serials);
     auto* given = reinterpret_cast<PyArrayObject*>(errors.ptr());
     if (!PyArray_Check(errors.ptr()) || PyArray_NDIM(given) != 1 || type_of(given) == Type::kOther) return -1;
@@ -133,7 +133,7 @@ class NamedReader {
     nb::gil_scoped_release release;
     return reader_->locked([&](const Anchors& anchors, Sampler& sampler, Philox&) -> std::int64_t {
       const auto n = static_cast<std::int64_t>(rows.size());
-      const std::int64_t passed_over = prioritized(sampler).reweigh(anchors, rows.data(), data.data(), n);
+      const std::int64_t passed_over = prioritized(sampler).update_priorities(anchors, rows.data(), data.data(), n);
       reader_->dropped += passed_over;
       return passed_over;
     });
@@ -331,7 +331,7 @@ void bind_reader(nb::module_& module) {
            nb::sig("def sample(self, size: int, beta: float, threads: int) -> dict[str, typing.Any] | int"))
       .def("read", &NamedReader::read, "lanes"_a, "serials"_a, "threads"_a,
            nb::sig("def read(self, lanes: object, serials: object, threads: int) -> dict[str, typing.Any] | int"))
-      .def("reweigh", &NamedReader::reweigh, "lanes"_a, "serials"_a, "errors"_a)
+      .def("update_priorities", &NamedReader::update_priorities, "lanes"_a, "serials"_a, "errors"_a)
       .def("priorities", &NamedReader::priorities,
            nb::sig("def priorities(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("ready", &NamedReader::ready)

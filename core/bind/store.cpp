@@ -274,6 +274,14 @@ void bind_store(nb::module_& module) {
             store.shelf()->forget(lane, before);
           },
           "lane"_a, "before"_a)
+      .def(
+          "keep_episodes",
+          [](Store& store, std::int64_t most) {
+            if (most < 1) throw std::invalid_argument("most out of range");
+            nb::gil_scoped_release release;
+            store.shelf()->write([&] { store.timeline().keep_episodes(most); });
+          },
+          "most"_a)
       .def("clear",
            [](Store& store) {
              nb::gil_scoped_release release;

@@ -240,7 +240,7 @@ class PrioritizedSampler final : public Sampler {
   }
 
   // Takes new priorities; rows that can no longer be drawn are passed over. Returns how many those were.
-  std::int64_t reweigh(const Anchors& anchors, Row* rows, const double* errors, std::int64_t n) {
+  std::int64_t update_priorities(const Anchors& anchors, Row* rows, const double* errors, std::int64_t n) {
     follow(anchors);
     leaves_.clear();
     values_.clear();

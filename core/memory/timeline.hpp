@@ -87,10 +87,15 @@ class Timeline {
         wait();
         plan(steps, from, to);
       }
+      const std::int64_t before = ended;
       append_chunk(steps, from, to, ended);
       ++version_;
+      if (most_episodes_ != kNone && ended > before) trim(steps);
     }
   }
+
+  // Keeps the newest so many ended episodes from now on; kNone: all.
+  void keep_episodes(std::int64_t most) { most_episodes_ = most; }
 
   // Ends the open episode of a lane whose environment was reset without a word: the newest row's outcome will never be
   // known, so what was seen there becomes the final observation of the step before it.
@@ -379,6 +384,41 @@ class Timeline {
     }
   }
 
+  // Forgets the oldest ended episodes where there are more than are kept. Where other processes write too, every lane
+  // keeps its share, since only its own writer can forget its rows. Rows that are held go later.
+  void trim(const Steps& steps) {
+    if (others_) {
+      const std::int64_t share = (most_episodes_ + lanes() - 1) / lanes();
+      for (std::int64_t i = 0; i < steps.width; ++i)
+        while (lane(steps.lane(i)).closed.size() > share && drop_oldest(steps.lane(i))) continue;
+      return;
+    }
+    std::int64_t count = 0;
+    for (const LaneIndex& index : index_) count += index.closed.size();
+    for (; count > most_episodes_; --count) {
+      std::int64_t oldest = kNone, when = 0;
+      for (std::int64_t i = 0; i < lanes(); ++i) {
+        const auto& closed = lane(i).closed;
+        if (closed.empty()) continue;
+        const std::int64_t steps_before = closed.front().end - (ground_.loose ? 0 : closed.popped());
+        if (oldest == kNone || steps_before < when) oldest = i, when = steps_before;
+      }
+      if (!drop_oldest(oldest)) return;
+    }
+  }
+
+  // Forgets a lane's oldest ended episode; false, and nothing is done, if it is held or that cannot be logged.
+  bool drop_oldest(std::int64_t lane) {
+    const std::int64_t before = this->lane(lane).closed.front().end + (ground_.loose ? 0 : 1);
+    if (holds(lane, before)) return false;
+    try {
+      forget(lane, before);
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
+
   void publish(std::int64_t lane, std::int64_t head) {
     ground_.states[lane].head.store(head, std::memory_order_release);
     LaneIndex& index = index_[static_cast<std::size_t>(lane)];
@@ -455,6 +495,7 @@ class Timeline {
   std::unique_ptr<Journal> journal_;
   std::vector<LaneIndex> index_;
   std::uint64_t version_ = 0;
+  std::int64_t most_episodes_ = kNone;
   std::vector<std::int64_t> held_;
   std::vector<Ground::Write> rows_, closings_, repeats_;
   std::vector<Cursor> cursors_;

@@ -64,8 +64,10 @@ def to_torch(
 
 
 def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -> Nest:
-    """What environments show, by field names with slashes, as nested tensors."""
-    return to_torch(nested({key: np.ascontiguousarray(value) for key, value in obs.items()}), device)
+    """What environments show, by field names with slashes, as nested tensors; floats as rows hold them, in float32."""
+    shown = {key: np.asarray(value) for key, value in obs.items()}
+    kinds = {key: np.float32 if value.dtype.kind == "f" else value.dtype for key, value in shown.items()}
+    return to_torch(nested({key: np.ascontiguousarray(value, kinds[key]) for key, value in shown.items()}), device)
 
 
 def map_tensors(f: Callable[[Any], Any], tree: Any) -> Any:

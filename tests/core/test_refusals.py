@@ -104,7 +104,7 @@ def test_rows_from_nowhere() -> None:
     with pytest.raises(ValueError, match="no rows given"):
         reader.read([], [], 1)
     with pytest.raises(ValueError, match="this sampler has no priorities"):
-        reader.reweigh([0], [5], np.ones(1))
+        reader.update_priorities([0], [5], np.ones(1))
 
 
 def test_lanes_and_fields_from_nowhere() -> None:

@@ -30,7 +30,7 @@ def make(folder: Path, sampler: rc.Sampler, journal: str | None) -> None:
 
     write(0, 40)
     if isinstance(sampler, rc.Prioritized):
-        memory.reweigh(memory.sample(8), np.arange(8.0))
+        memory.update_priorities(memory.sample(8), np.arange(8.0))
     else:
         memory.sample(8)
     memory.save(folder, journal=journal)

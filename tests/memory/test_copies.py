@@ -19,7 +19,7 @@ from test_crash import fill, new_memory
 def test_copies_and_pickles_hold_everything(tmp_path: Path) -> None:
     memory = new_memory(450, rc.Prioritized(beta=rc.Linear(0.4, 1.0, steps=5)))
     fill(memory, 0, 600)
-    memory.reweigh(memory.sample(32), np.arange(32.0))
+    memory.update_priorities(memory.sample(32), np.arange(32.0))
     for again in (copy.deepcopy(memory), copy.copy(memory), pickle.loads(pickle.dumps(memory))):
         assert len(again) == len(memory)
         np.testing.assert_array_equal(again.priorities, memory.priorities)

@@ -74,7 +74,7 @@ def test_every_step_of_a_save_may_be_the_last(tmp_path: Path, seed: int, journal
         count = source.choice([5, 150, 400, 700])
         fill(memory, number, count)
         number += count
-        memory.reweigh(memory.sample(16), np.arange(16.0))
+        memory.update_priorities(memory.sample(16), np.arange(16.0))
         if source.random() < 0.5:
             memory.cut(0)
         now = fingerprint(memory)

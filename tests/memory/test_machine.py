@@ -370,7 +370,7 @@ class Machine(RuleBasedStateMachine):
             self.check(self.memory.read([lane for lane, _ in rows], [serial for _, serial in rows]), rows)
 
     @rule(scale=st.sampled_from([0.0, 0.1, 3.0]))
-    def reweigh(self, scale: float) -> None:
+    def update_priorities(self, scale: float) -> None:
         if self.batch is None or not isinstance(self.sampler, rc.Prioritized):
             return
         anchors = self.anchors()
@@ -384,7 +384,7 @@ class Machine(RuleBasedStateMachine):
                 self.largest = max(self.largest, self.priorities[key])
             else:
                 dropped += 1
-        assert self.memory.reweigh(self.batch, errors) == dropped
+        assert self.memory.update_priorities(self.batch, errors) == dropped
 
     # A rule, not an invariant: looking brings the memory's indexes up to date, and several writes in between two looks
     # have to come out right as well.

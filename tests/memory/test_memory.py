@@ -288,7 +288,7 @@ def test_threads_may_sample_while_another_writes() -> None:
                 problems.append("torn row")
             if not (batch.next_obs == first + 4 * steps[:, None]).all():
                 problems.append("wrong next")
-            memory.reweigh(batch, np.ones(64))
+            memory.update_priorities(batch, np.ones(64))
             drawn[who] += 1
 
     threads = [threading.Thread(target=write), *(threading.Thread(target=read, args=(who,)) for who in range(2))]

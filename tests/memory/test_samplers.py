@@ -67,7 +67,7 @@ def test_prioritized_in_proportion(stratified: bool, window: Any) -> None:
     memory = filled(UNEVEN, window=window, sampler=rc.Prioritized(0.7, 0.5, eps=1e-300, stratified=stratified))
     batch = memory.sample(4 * memory.ready)
     errors = 1.0 + batch.serials % 5 + batch.lanes
-    memory.reweigh(batch, errors)
+    memory.update_priorities(batch, errors)
     chances = np.zeros(49)
     everything = memory.priorities
     total = everything.sum()
@@ -82,7 +82,7 @@ def test_prioritized_in_proportion(stratified: bool, window: Any) -> None:
 def test_weights_of_the_seed_example() -> None:
     """Priorities 1, 2, 4, 8 at beta .5: 1, .707, .5, .354 over the largest."""
     memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=0.5, eps=1e-300))
-    memory.reweigh({"lanes": [0, 0, 0, 0], "serials": [0, 1, 2, 3]}, [1.0, 2.0, 4.0, 8.0])
+    memory.update_priorities({"lanes": [0, 0, 0, 0], "serials": [0, 1, 2, 3]}, [1.0, 2.0, 4.0, 8.0])
     batch = memory.sample(400)
     by_row = dict(zip(batch.obs.astype(int).tolist(), batch.weights.tolist(), strict=True))
     assert [round(by_row[row], 3) for row in range(4)] == [1.0, 0.707, 0.5, 0.354]
@@ -92,7 +92,7 @@ def test_weights_of_the_seed_example() -> None:
 
 def test_beta_may_follow_a_schedule() -> None:
     memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=rc.Linear(0.0, 1.0, steps=2), eps=1e-300))
-    memory.reweigh({"lanes": [0] * 4, "serials": [0, 1, 2, 3]}, [1.0, 4.0, 4.0, 4.0])
+    memory.update_priorities({"lanes": [0] * 4, "serials": [0, 1, 2, 3]}, [1.0, 4.0, 4.0, 4.0])
     least = [min(memory.sample(100).weights) for _ in range(4)]
     assert least == pytest.approx([1.0, 0.5, 0.25, 0.25])
 
@@ -102,15 +102,15 @@ def test_new_rows_enter_with_the_largest_priority_so_far() -> None:
     row = {"obs": 0.0, "reward": 0.0, "terminated": True, "truncated": False}
     memory.append(**row)
     assert memory.priorities.sum() == 1
-    memory.reweigh({"lanes": [0], "serials": [0]}, [5.0])
-    memory.reweigh({"lanes": [0], "serials": [0]}, [3.0])
+    memory.update_priorities({"lanes": [0], "serials": [0]}, [5.0])
+    memory.update_priorities({"lanes": [0], "serials": [0]}, [3.0])
     memory.append(**row)
     assert memory.priorities[0].tolist() == [3, 0, 5, 0, 0, 0, 0, 0]
 
 
 def test_the_last_of_equal_rows_wins() -> None:
     memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=1e-300))
-    assert memory.reweigh({"lanes": [0, 0, 0], "serials": [0, 0, 0]}, [9.0, 4.0, 2.0]) == 0
+    assert memory.update_priorities({"lanes": [0, 0, 0], "serials": [0, 0, 0]}, [9.0, 4.0, 2.0]) == 0
     assert memory.priorities[0, 0] == 2
 
 
@@ -121,7 +121,7 @@ def test_priorities_of_overwritten_rows_are_dropped_and_counted() -> None:
         memory.append(lanes=0, obs=0, reward=0.0, terminated=True, truncated=False)
     gone = int((batch.serials < 18 - 12).sum())
     before = memory.priorities.copy()
-    assert memory.reweigh(batch, np.full(64, 7.0)) == gone == memory.dropped
+    assert memory.update_priorities(batch, np.full(64, 7.0)) == gone == memory.dropped
     changed = np.flatnonzero(before[0] != memory.priorities[0])
     assert set(changed) <= {serial % 12 for serial in range(6, 9)}
 
@@ -140,7 +140,7 @@ def test_bad_priorities_change_nothing(errors: Any, message: str) -> None:
     memory = filled([[4]], sampler=rc.Prioritized())
     before = memory.priorities.copy()
     with pytest.raises(PriorityError) as caught:
-        memory.reweigh({"lanes": [0, 0], "serials": [0, 1]}, errors)
+        memory.update_priorities({"lanes": [0, 0], "serials": [0, 1]}, errors)
     assert str(caught.value) == message
     np.testing.assert_array_equal(memory.priorities, before)
 
@@ -148,13 +148,13 @@ def test_bad_priorities_change_nothing(errors: Any, message: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
 def test_priorities_of_any_number_type(dtype: str) -> None:
     memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=1e-300))
-    memory.reweigh({"lanes": [0, 0], "serials": [0, 1]}, np.ones(2, dtype))
+    memory.update_priorities({"lanes": [0, 0], "serials": [0, 1]}, np.ones(2, dtype))
     assert memory.priorities.sum() == 2
 
 
-def test_only_prioritized_memories_are_reweighed() -> None:
+def test_only_prioritized_memories_take_priorities() -> None:
     memory = filled([[4]])
-    for use in (lambda: memory.reweigh(memory.sample(2), [1.0, 1.0]), lambda: memory.priorities):
+    for use in (lambda: memory.update_priorities(memory.sample(2), [1.0, 1.0]), lambda: memory.priorities):
         with pytest.raises(OptionError, match=r"^sampler must be Prioritized to .*, got Uniform$"):
             use()
 
@@ -284,7 +284,7 @@ def test_odd_rows_and_errors(batch: Any, errors: Any, message: str) -> None:
     memory = filled([[4]], sampler=rc.Prioritized())
     before = memory.priorities
     with pytest.raises(rc.errors.PriorityError) as caught:
-        memory.reweigh(batch, errors)
+        memory.update_priorities(batch, errors)
     assert str(caught.value) == message
     np.testing.assert_array_equal(memory.priorities, before)
 
@@ -292,10 +292,10 @@ def test_odd_rows_and_errors(batch: Any, errors: Any, message: str) -> None:
 def test_errors_of_a_wider_type() -> None:
     memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, eps=1e-9))
     batch = memory.read([0, 0], [0, 1])
-    assert memory.reweigh(batch, np.array([3, 5], np.longdouble)) == 0
+    assert memory.update_priorities(batch, np.array([3, 5], np.longdouble)) == 0
     np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
     with pytest.raises(rc.errors.PriorityError, match="errors must be finite"):
-        memory.reweigh(batch, np.array([1, np.finfo(np.longdouble).max]))
+        memory.update_priorities(batch, np.array([1, np.finfo(np.longdouble).max]))
     np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
 
 

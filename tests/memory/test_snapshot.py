@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +38,14 @@ def row_files(folder: Path) -> dict[str, int]:
 def test_a_loaded_memory_draws_the_same_batches(tmp_path: Path, compress: str | None) -> None:
     memory = new_memory(3000, rc.Prioritized(beta=rc.Linear(0.4, 1.0, 100)))
     fill(memory, 0, 4000)
-    memory.reweigh(memory.sample(64), np.linspace(0, 9, 64))
+    memory.update_priorities(memory.sample(64), np.linspace(0, 9, 64))
     memory.save(tmp_path / "saved", compress=compress)
     loaded = rc.Memory.load(tmp_path / "saved")
     assert loaded.sampler == memory.sampler
     same_batches(memory, loaded)
     for each in (memory, loaded):
         fill(each, 4000, 100)
-        each.reweigh(each.sample(8), np.arange(8.0))
+        each.update_priorities(each.sample(8), np.arange(8.0))
     same_batches(memory, loaded)
 
 
@@ -246,7 +245,7 @@ def test_a_save_in_a_thread_is_one_instant(tmp_path: Path) -> None:
         # Both lanes at once, so that a lane ahead of the other would be seen.
         steps = [checkable.block(lane, number, 50) for lane in range(2)]
         memory.extend(**{key: np.stack([step[key] for step in steps], 1) for key in steps[0]})
-        memory.reweigh(memory.sample(32), np.arange(32.0))
+        memory.update_priorities(memory.sample(32), np.arange(32.0))
         number += 50
         states.append(number)
     thread.join()
@@ -266,26 +265,31 @@ def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
     """A memory that is not full has nothing to overwrite, so nobody waits."""
     from recollect.memory.snapshot import SystemDisk, codec_of, save
 
-    class SlowDisk:
-        def __getattr__(self, name: str) -> Any:
-            def call(*args: Any) -> Any:
-                time.sleep(0.02)
-                return getattr(SystemDisk(), name)(*args)
+    writing, go_on = threading.Event(), threading.Event()
 
-            return call
+    class StuckDisk:
+        """Its first write, which comes after the instant of the save, waits until the test lets it."""
+
+        def write(self, file: int, data: Any) -> None:
+            writing.set()
+            assert go_on.wait(60)
+            SystemDisk().write(file, data)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(SystemDisk(), name)
 
     memory = new_memory(20_000, rc.Uniform())
     fill(memory, 0, 5000)
-    thread = threading.Thread(target=save, args=(memory._subject, tmp_path / "saved", SlowDisk(), codec_of(None)))
+    thread = threading.Thread(target=save, args=(memory._subject, tmp_path / "saved", StuckDisk(), codec_of(None)))
     thread.start()
-    number = 5000
-    while thread.is_alive() and number < 15_000:
+    assert writing.wait(60)
+    for number in range(5000, 15_000, 10):
         fill(memory, number, 10)
-        number += 10
+    assert thread.is_alive()  # all of it went in while the save stood still
+    go_on.set()
     thread.join()
-    assert number > 5100
     loaded = rc.Memory.load(tmp_path / "saved")
-    assert 10_000 <= len(loaded) < 2 * number
+    assert len(loaded) == 10_000
     checkable.check_lanes(loaded, cuts=0)
 
 
@@ -324,7 +328,7 @@ def test_saving_needs_little_memory(tmp_path: Path) -> None:
 def test_another_sampler_window_or_storage(tmp_path: Path) -> None:
     memory = new_memory(500)
     fill(memory, 0, 400)
-    memory.reweigh(memory.sample(32), np.arange(32.0))
+    memory.update_priorities(memory.sample(32), np.arange(32.0))
     memory.save(tmp_path / "saved")
     kept = rc.Memory.load(tmp_path / "saved", sampler=rc.Prioritized(beta=lambda step: 1.0))
     np.testing.assert_array_equal(kept.priorities, memory.priorities)
@@ -342,7 +346,7 @@ def test_another_sampler_window_or_storage(tmp_path: Path) -> None:
 def test_a_sampler_that_a_file_cannot_hold(tmp_path: Path) -> None:
     memory = new_memory(500, rc.Prioritized(beta=lambda step: 0.5))
     fill(memory, 0, 400)
-    memory.reweigh(memory.sample(32), np.arange(32.0))
+    memory.update_priorities(memory.sample(32), np.arange(32.0))
     memory.save(tmp_path / "saved")
     with pytest.raises(rc.errors.OptionError) as caught:
         rc.Memory.load(tmp_path / "saved")

@@ -41,7 +41,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[rc.Stora
 
 
 class Crowd:
-    """Eight threads that append, extend, sample, reweigh, save, forget and cut until the time is over."""
+    """Eight threads that append, extend, sample, update_priorities, save, forget and cut until the time is over."""
 
     def __init__(self, memory: rc.Memory, folder: Path) -> None:
         self.memory, self.folder = memory, folder
@@ -56,7 +56,7 @@ class Crowd:
             self.extend,
             self.sample,
             self.sample,
-            self.reweigh,
+            self.update_priorities,
             self.save,
             self.forget,
             self.cut,
@@ -100,10 +100,10 @@ class Crowd:
         checkable.check_batch(self.memory.sample(64), self.memory.window)
         self.counts["batches"] += 1
 
-    def reweigh(self) -> None:
+    def update_priorities(self) -> None:
         batch = self.memory.sample(32)
         checkable.check_batch(batch, self.memory.window)
-        self.memory.reweigh(batch, np.random.default_rng().random(32))
+        self.memory.update_priorities(batch, np.random.default_rng().random(32))
         assert self.memory.ready >= 0
         assert len(self.memory) <= self.memory.capacity
 
@@ -179,7 +179,7 @@ def use_as_a_child(memory: rc.Memory, folder: Path) -> None:
     if memory.ready:
         batch = memory.sample(32)
         checkable.check_batch(batch, memory.window)
-        memory.reweigh(batch, np.ones(32))
+        memory.update_priorities(batch, np.ones(32))
     try:
         memory.cut()  # the episode in it goes on in the parent
         memory.extend(lanes=1, **checkable.block(1, 0, 10))

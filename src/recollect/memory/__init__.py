@@ -5,8 +5,9 @@ from recollect.memory.batch import Batch, Nest
 from recollect.memory.frames import FrameStack
 from recollect.memory.memory import Memory
 from recollect.memory.prefetch import Prefetch
+from recollect.memory.rollout import Rollout
 from recollect.memory.samplers import Linear, Prioritized, Recent, Sampler, Shuffled, Uniform
-from recollect.memory.storage import Mapped, Ram, Shared
+from recollect.memory.storage import Mapped, Ram, Shared, Storage
 from recollect.memory.windows import Episodes, NStep, Sequence, Transition, Window
 from recollect.memory.writer import Writer
 
@@ -23,10 +24,12 @@ __all__ = [
     "Prioritized",
     "Ram",
     "Recent",
+    "Rollout",
     "Sampler",
     "Sequence",
     "Shared",
     "Shuffled",
+    "Storage",
     "Transition",
     "Uniform",
     "Window",

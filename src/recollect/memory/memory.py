@@ -39,6 +39,8 @@ class Memory:
         lanes: Environments that write side by side; values of a step then have a first axis ``[lanes, ...]``. None:
             one environment, and values without that axis.
         stack: Frames to stack when an observed field is read, by name; the episode's first frame is repeated.
+        max_episodes: Ended episodes to keep: beyond them the oldest are forgotten, and their RAM goes back to the
+            system. Where several processes write, every lane keeps its share of them. None: all there is room for.
         storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. There must be none yet;
             ``Memory.open`` goes on with those that are there.
         threads: Threads that may share the copying of a batch of 8 MiB or more, 1 or 2.
@@ -60,6 +62,7 @@ class Memory:
         sampler: Sampler | None = None,
         window: Window | None = None,
         stack: Mapping[str, int] | None = None,
+        max_episodes: int | None = None,
         storage: Storage | None = None,
         seed: int | None = None,
         threads: int = 1,
@@ -71,8 +74,10 @@ class Memory:
         self.stack = checks.frame_counts(schema, {} if stack is None else stack)
         self.lanes = checks.lane_count(lanes)
         self.capacity = checks.row_count(capacity, self.lanes, schema.row_nbytes)
+        self.max_episodes = None if max_episodes is None else checks.whole("max_episodes", max_episodes, 1, 2**62)
         self._threads = checks.whole("threads", threads, 1, 2)
-        self._bare = lanes is None
+        self.bare = lanes is None
+        """Whether values come without a lane axis, since there is one environment."""
         self._span = self.capacity // self.lanes
         spec = self.window.spec()
         least = rows_read(spec, max(self.stack.values(), default=1))
@@ -85,10 +90,12 @@ class Memory:
             )
         outputs = self.window.outputs(schema, self.stack)
         key = checks.key(seed)
-        self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self._bare))
+        self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self.bare))
         self._store = self._ground.store
         self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *key)
-        self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack)
+        self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack, self.max_episodes)
+        if self.max_episodes is not None:
+            self._store.keep_episodes(self.max_episodes)
         self._nested = any("/" in key for key, *_ in outputs)
 
     # ---- writing ---------------------------------------------------------------------------------------------------
@@ -129,7 +136,7 @@ class Memory:
     def forget(self, lane: int, before: int) -> None:
         """Forget a lane's rows below a serial, such as an episode's ``start``; their RAM goes back to the system.
 
-        So a memory can keep, say, the newest hundred episodes however long they are.
+        ``Memory(..., max_episodes=100)`` does that for the newest hundred episodes however long they are.
         """
         lane = checks.whole("lane", lane, 0, self.lanes - 1)
         before = checks.whole("before", before, 0, 2**63 - 1)
@@ -176,18 +183,18 @@ class Memory:
         """The newest ``size`` steps of all lanes as they are stored, without a window, or as many as there are."""
         return newest(self._store, self.schema, checks.whole("size", size, 1, 2**31 - 1))
 
-    def reweigh(self, batch: Mapping[str, Any], errors: Any) -> int:
+    def update_priorities(self, batch: Mapping[str, Any], errors: Any) -> int:
         """Set the priorities of a batch's rows from their errors ``[B]``; signs do not matter.
 
         Returns how many rows could no longer be drawn; their priorities are dropped and counted in ``dropped``.
         """
         if not isinstance(self.sampler, Prioritized):
-            raise OptionError("sampler", "be Prioritized to be reweighed", type(self.sampler).__name__)
+            raise OptionError("sampler", "be Prioritized to have priorities", type(self.sampler).__name__)
         lanes, serials = checks.row_names(batch)
         errors = checks.host("errors", errors)
-        dropped = self._reader.reweigh(lanes, serials, errors)
+        dropped = self._reader.update_priorities(lanes, serials, errors)
         if dropped < 0:
-            dropped = self._reader.reweigh(lanes, serials, checks.finite(errors, lanes, serials))
+            dropped = self._reader.update_priorities(lanes, serials, checks.finite(errors, lanes, serials))
         return dropped
 
     @property
@@ -292,7 +299,7 @@ class Memory:
             view.flags.writeable = False
         else:
             view = self._store.view(self.schema.columns.index(self.schema[key]), False)[:, :rows]
-        return np.asarray(view[0] if self._bare else view)
+        return np.asarray(view[0] if self.bare else view)
 
     def slots(self, key: str) -> np.ndarray[Any, Any]:
         """A field's slots, all of them, to look into and to write to: ``[lanes, rows, ...]``.
@@ -303,7 +310,7 @@ class Memory:
         """
         view = self._store.view(self.schema.columns.index(self.schema[key]), True)
         self._subject.followed = False
-        return np.asarray(view[0] if self._bare else view)
+        return np.asarray(view[0] if self.bare else view)
 
     def __contains__(self, key: object) -> bool:
         return any(column.key == key for column in self.schema)
@@ -421,7 +428,7 @@ class Memory:
         to write to a lane cuts it.
 
         Args:
-            options: ``sampler``, ``window``, ``stack``, ``seed`` and ``threads``, as of a new memory.
+            options: ``sampler``, ``window``, ``stack``, ``max_episodes``, ``seed`` and ``threads``, as of a new memory.
         """
         check_parts(storage=storage)
         layout = storage.layout()
@@ -453,7 +460,7 @@ class Memory:
         # A plain step of all lanes is what most calls bring, and a call more costs a tenth of it.
         if lanes is None and not self.schema.branches and self._store.append(step, None, block):
             return
-        write(self._store, self.schema, step, lanes, count=self.lanes, bare=self._bare, block=block)
+        write(self._store, self.schema, step, lanes, count=self.lanes, bare=self.bare, block=block)
 
     def _beta(self, beta: float | None) -> float:
         if beta is not None:

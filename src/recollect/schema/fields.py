@@ -19,7 +19,7 @@ __all__ = ["Column", "Field", "Group", "Role", "Schema", "join_columns", "make_c
 Role: TypeAlias = Literal["observed", "reward", "plain"]
 
 _MOST_BYTES = 1 << 40
-_OBSERVED = frozenset({"obs", "state", "avail_actions", "agent_mask"})
+_OBSERVED = frozenset({"obs", "state", "avail_actions", "agent_mask", "position"})
 _RESERVED = frozenset(
     {"terminated", "truncated", "discount", "weights", "serials", "lanes", "mask", "lengths", "starts"}
 )
@@ -33,7 +33,8 @@ class Field:
     Args:
         role: ``"observed"`` fields are seen before a step and once more after the last (``final_...`` in a step,
             ``next_...`` in a batch); ``"reward"`` fields are summed by n-step windows; ``"plain"`` fields are neither.
-            By default the name decides: obs, state, avail_actions and agent_mask are observed, reward is a reward.
+            By default the name decides: obs, state, avail_actions, agent_mask and position are observed, reward is a
+            reward.
 
     >>> Field((3,), "uint8")
     Field(shape=(3,), dtype=dtype('uint8'), role=None)
@@ -164,10 +165,10 @@ class Schema:
         schema.agents = agents
         return schema
 
-    def plus(self, /, **fields: Field) -> Schema:
+    def with_fields(self, /, **fields: Field) -> Schema:
         """This schema with some fields more; ``group/name`` is a field of a group.
 
-        >>> Schema(obs=Field((4,))).plus(height=Field())
+        >>> Schema(obs=Field((4,))).with_fields(height=Field())
         Schema(obs: float32[4], reward: float32, height: float32)
         """
         columns = list(self.columns)

@@ -83,6 +83,7 @@ class Opened:
             "sampler": self._sampler,
             "window": self._window,
             "stack": self._stack,
+            "max_episodes": self._manifest.max_episodes,
         }
 
     def fill(self, subject: Subject, *, salvage: bool) -> None:

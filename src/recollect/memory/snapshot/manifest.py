@@ -88,12 +88,14 @@ class Manifest:
     segments: tuple[Segment, ...]
     state: FileNote | None
     journal: str | None = None
+    max_episodes: int | None = None
 
     def encode(self) -> bytes:
         """The file's bytes: a line about the rest, and the rest."""
+        most = {} if self.max_episodes is None else {"max_episodes": self.max_episodes}
         body = {
             "id": self.id,
-            "memory": {**self.layout.plain(), "stack": self.stack},
+            "memory": {**self.layout.plain(), "stack": self.stack, **most},
             "sampler": self.sampler,
             "window": self.window,
             "generator": {"key": [f"{part:016x}" for part in self.key], "position": f"{self.position:016x}"},
@@ -174,6 +176,9 @@ def _decode(body: Any) -> Manifest:
     stack = memory["stack"]
     if not isinstance(stack, dict) or any(type(frames) is not int for frames in stack.values()):
         raise ValueError("stack is no mapping to frames")
+    most = memory.get("max_episodes")
+    if most is not None and not 1 <= _count(most) <= 2**62:
+        raise ValueError("max_episodes")
     lanes = tuple(
         LaneNote(_count(tail), _count(head), None if start is None else _count(start), _count(gone))
         for tail, head, start, gone in body["lanes"]
@@ -210,6 +215,7 @@ def _decode(body: Any) -> Manifest:
         segments=segments,
         state=None if body["state"] is None else _note(body["state"]),
         journal=journal,
+        max_episodes=most,
     )
 
 

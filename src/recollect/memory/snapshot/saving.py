@@ -58,6 +58,7 @@ class Subject:
     sampler: Sampler
     window: Window
     stack: dict[str, int]
+    max_episodes: int | None = None
     heads: dict[str, Array] = field(default_factory=dict)
     """The lanes' heads at the snapshots that were made of this memory, or that it came from, by their ids."""
     followed: bool = True
@@ -204,6 +205,7 @@ class _Save:
             id=secrets.token_hex(16),
             layout=subject.layout,
             stack=subject.stack,
+            max_episodes=subject.max_episodes,
             sampler=to_plain(subject.sampler),
             window=to_plain(subject.window),
             key=(key[0], key[1]),

@@ -1,8 +1,8 @@
 """Where rows live: RAM, a memory-mapped file, or a segment that several processes share."""
 
-from recollect.memory.storage.ground import Ground, Layout
+from recollect.memory.storage.ground import Ground, Layout, Storage
 from recollect.memory.storage.mapped import Mapped
 from recollect.memory.storage.ram import Ram
 from recollect.memory.storage.shared import Shared
 
-__all__ = ["Ground", "Layout", "Mapped", "Ram", "Shared"]
+__all__ = ["Ground", "Layout", "Mapped", "Ram", "Shared", "Storage"]
