@@ -131,7 +131,7 @@ def marines(name: str, count: int) -> Turn:
             start = time.process_time()
             step = env.step(action)
             spent += time.process_time() - start
-            state["seen"] = step.seen
+            state["seen"] = step.obs
             steps += count
         return steps, spent
 

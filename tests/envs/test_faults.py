@@ -17,7 +17,7 @@ import recollect as rc
 from recollect import train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.envs import registry
-from recollect.envs.adapters import FromGymnasium, FromPettingZoo, Lockstep
+from recollect.envs.adapters import FromGymnasium, FromPettingZoo, SyncEnvs
 from recollect.envs.checks import check_finite
 
 
@@ -64,9 +64,9 @@ class Faulty(ParallelEnv):
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(num_envs: int = 1, fault: str = "", length: int = 5) -> Lockstep:
+    def make(num_envs: int = 1, fault: str = "", length: int = 5) -> SyncEnvs:
         faults = [""] * (num_envs - 1) + [fault]
-        return Lockstep([FromPettingZoo(Faulty(one, length or None)) for one in faults])
+        return SyncEnvs([FromPettingZoo(Faulty(one, length or None)) for one in faults])
 
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
     rc.envs.register("faulty", make)
@@ -81,8 +81,9 @@ FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_epi
 def test_what_is_not_finite_is_named(faulty: Any, fault: str, field: str, value: str, tmp_path: Path) -> None:
     with pytest.raises(rc.errors.EnvError) as caught:
         train.run(SMALL, "faulty", folder=tmp_path / "run", env_options={"fault": fault}, **FEW)
+    number = {"obs": "1 of faulty after 3", "reward": "1 of faulty after 2"}[field]  # in the evaluation before step 0
     assert str(caught.value) == (
-        f"{field} of right in environment 3 of faulty after 8 steps must be finite, got {value}. "
+        f"{field} of right in environment {number} steps must be finite, got {value}. "
         "Mend the environment, or wrap it so that it gives finite numbers."
     )
 
@@ -121,7 +122,7 @@ class Wrong(gymnasium.Env):
 
 def test_a_wrong_shape_of_a_gymnasium_environment_is_named() -> None:
     with pytest.raises(rc.errors.EnvError) as caught:
-        Lockstep([FromGymnasium(Wrong())]).reset(seed=0)
+        SyncEnvs([FromGymnasium(Wrong())]).reset(seed=0)
     assert str(caught.value) == (
         "obs of Wrong must have shape [2], got [3]. Its space says so; mend the one or the other."
     )
@@ -161,7 +162,7 @@ def test_a_removed_tensorboard_ends_no_run(tmp_path: Path) -> None:
             shutil.rmtree(board)
             removed.append(steps)
 
-    with pytest.warns(UserWarning, match="TensorBoard's files are not written any more"):
+    with pytest.warns(UserWarning, match="tensorboard is not written to any more"):
         result = train.run(SMALL, "simple_spread", folder=tmp_path / "run", progress=progress, **{**FEW, "steps": 600})
     assert removed
     assert result.steps == 600

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import recollect as rc
-from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, Lockstep
+from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
 
 
 class Counter(gymnasium.Env[Any, Any]):
@@ -71,7 +71,7 @@ def test_every_way_to_begin_anew_stores_the_same_steps(mode: AutoresetMode) -> N
         taken[lanes] += 1
         ends += step.ended
         np.testing.assert_array_equal(step.row["obs"], before[lanes])
-        seen = step.seen
+        seen = step.obs
     assert len(memory) == taken.sum()
     episodes = memory.episodes
     whole = episodes.terminated | episodes.truncated
@@ -111,7 +111,7 @@ def test_nested_spaces(mode: AutoresetMode) -> None:
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_single_environments_in_lockstep(nested: bool) -> None:
-    env = Lockstep(
+    env = SyncEnvs(
         [FromGymnasium(Counter(n, nested)) for n in (2, 4)] if not nested else [FromGymnasium(Counter(3, True))] * 1
     )
     memory = rc.Memory(env.schema, capacity=400, lanes=env.num_envs, seed=0)
@@ -137,8 +137,8 @@ def test_seeds_do_not_depend_on_the_number_beside() -> None:
             self.episode = int(self.np_random.integers(1_000_000))
             return self._see(), {}
 
-    many = Lockstep([FromGymnasium(Dice()) for _ in range(5)])
-    few = Lockstep([FromGymnasium(Dice()) for _ in range(2)])
+    many = SyncEnvs([FromGymnasium(Dice()) for _ in range(5)])
+    few = SyncEnvs([FromGymnasium(Dice()) for _ in range(2)])
     np.testing.assert_array_equal(many.reset(seed=3)["obs"][:2], few.reset(seed=3)["obs"])
     vector = FromGymnasiumVector(SyncVectorEnv([Dice] * 3))
     np.testing.assert_array_equal(many.reset(seed=3)["obs"][:3], vector.reset(seed=3)["obs"])
@@ -147,12 +147,12 @@ def test_seeds_do_not_depend_on_the_number_beside() -> None:
 
 def test_real_ones() -> None:
     env = rc.envs.make("gymnasium:CartPole-v1", num_envs=2, render_mode="rgb_array")
-    assert env.limit == 500
+    assert env.max_episode_steps == 500
     assert env.name == "CartPole-v1"
     env.reset(seed=0)
     for _ in range(60):
         step = env.step(np.ones((2, 1), int))
-    assert step.seen["obs"].shape == (2, 1, 4)
+    assert step.obs["obs"].shape == (2, 1, 4)
     assert env.render(1).ndim == 3
     env.close()
     with pytest.raises(rc.errors.OptionError) as caught:
@@ -176,9 +176,9 @@ def test_refusals() -> None:
         "Set it to a gymnasium.vector.AutoresetMode."
     )
     with pytest.raises(rc.errors.OptionError, match=r"^environment 1 must have the groups of the first, got"):
-        Lockstep([FromGymnasium(Counter()), FromGymnasium(Counter(nested=True))])
+        SyncEnvs([FromGymnasium(Counter()), FromGymnasium(Counter(nested=True))])
     with pytest.raises(rc.errors.OptionError, match=r"^environments must be at least one, got none$"):
-        Lockstep([])
+        SyncEnvs([])
 
 
 class OneArray(Counter):
@@ -196,7 +196,7 @@ class OneArray(Counter):
 
 
 def test_environments_that_show_the_same_array_again() -> None:
-    env = Lockstep([FromGymnasium(OneArray(n)) for n in (2, 3)])
+    env = SyncEnvs([FromGymnasium(OneArray(n)) for n in (2, 3)])
     memory = rc.Memory(env.schema, capacity=400, lanes=2, seed=0)
     env.reset()
     for _ in range(40):
@@ -232,7 +232,7 @@ def test_infos_that_are_no_numbers_are_passed_over() -> None:
             *rest, _ = super().step(action)
             return (*rest, {"path": [[1, 2], [3]], "word": "x", "n": np.float64(2), "none": None, "a": np.array(3)})
 
-    env = Lockstep([FromGymnasium(Chatty()), FromGymnasium(Counter())])
+    env = SyncEnvs([FromGymnasium(Chatty()), FromGymnasium(Counter())])
     env.reset()
     info = env.step(np.ones((2, 1), int)).info
     np.testing.assert_array_equal(info["n"], [2, np.nan])
@@ -248,7 +248,7 @@ def test_after_an_error_none_goes_on_before_a_reset() -> None:
                 raise RuntimeError("broken")
             return super().step(action)
 
-    env = Lockstep([FromGymnasium(Counter()), FromGymnasium(Fragile())])
+    env = SyncEnvs([FromGymnasium(Counter()), FromGymnasium(Fragile())])
     env.reset()
     with pytest.raises(RuntimeError, match="broken"):
         env.step(np.array([[1], [3]]))
@@ -275,7 +275,7 @@ def test_after_an_error_none_goes_on_before_a_reset() -> None:
 )
 def test_actions_are_looked_at_before_anything_steps(nested: bool, action: Any, message: str) -> None:
     for env in (
-        Lockstep([FromGymnasium(Counter(nested=nested)) for _ in range(2)]),
+        SyncEnvs([FromGymnasium(Counter(nested=nested)) for _ in range(2)]),
         FromGymnasiumVector(SyncVectorEnv([lambda: Counter(nested=nested)] * 2)),
     ):
         env.reset()
@@ -286,7 +286,7 @@ def test_actions_are_looked_at_before_anything_steps(nested: bool, action: Any, 
         if nested:
             good = {"action/0": good, "action/1": np.zeros((2, 1, 2), np.float32)}
         key = "obs/at" if nested else "obs"
-        assert (env.step(good).seen[key][:, 0, 1] == 1).all()  # nobody had moved
+        assert (env.step(good).obs[key][:, 0, 1] == 1).all()  # nobody had moved
 
 
 def test_both_flags_at_once_is_an_end() -> None:
@@ -295,7 +295,7 @@ def test_both_flags_at_once_is_an_end() -> None:
             obs, reward, terminated, truncated, info = super().step(action)
             return obs, reward, terminated or truncated, terminated or truncated, info
 
-    for env in (Lockstep([FromGymnasium(Both(1))]), FromGymnasiumVector(SyncVectorEnv([lambda: Both(1)]))):
+    for env in (SyncEnvs([FromGymnasium(Both(1))]), FromGymnasiumVector(SyncVectorEnv([lambda: Both(1)]))):
         env.reset()
         step = env.step(np.ones((1, 1), int))
         assert step.terminated[0]
@@ -312,7 +312,7 @@ def test_a_reset_after_an_end_leaves_nothing_to_ignore() -> None:
 
 def test_rows_are_ones_own() -> None:
     action = np.ones((2, 1), int)
-    for env in (Lockstep([FromGymnasium(Counter())] * 2), FromGymnasiumVector(SyncVectorEnv([Counter] * 2))):
+    for env in (SyncEnvs([FromGymnasium(Counter())] * 2), FromGymnasiumVector(SyncVectorEnv([Counter] * 2))):
         seen = env.reset()
         seen["more"] = 1  # type: ignore[assignment]
         step = env.step(action)

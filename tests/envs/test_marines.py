@@ -63,7 +63,7 @@ def test_same_as_the_oracle(allies: int, enemies: int) -> None:
         for index, plain in enumerate(plains):
             before = [unit.hp for unit in plain.enemies]
             plain.step(action[index].tolist(), jitters[0][:, index].tolist())
-            check_views(env, after if step.ended[index] else step.seen, index, plain)
+            check_views(env, after if step.ended[index] else step.obs, index, plain)
             lost = [b - unit.hp for b, unit in zip(before, plain.enemies, strict=True)]
             killed = sum(b > 0 and not unit.alive for b, unit in zip(before, plain.enemies, strict=True))
             ours, theirs = any(u.alive for u in plain.allies), any(u.alive for u in plain.enemies)
@@ -83,7 +83,7 @@ def test_same_as_the_oracle(allies: int, enemies: int) -> None:
                 np.testing.assert_allclose(env.battle.cooldown[:, index], [u.cooldown for u in plain.units], atol=1e-9)
                 np.testing.assert_array_equal(env.battle.prey[:, index], [u.prey for u in plain.enemies])
         ends += int(step.ended.sum())
-        seen = step.seen
+        seen = step.obs
     assert ends > 8
 
 
@@ -94,7 +94,7 @@ def test_sizes_of_the_four_marine_map() -> None:
         assert seen["obs"].shape == (2, 4, 40)
         assert seen["state"].shape == (2, 68)
         assert seen["avail_actions"].shape == (2, 4, 10)
-        assert env.limit == 60
+        assert env.max_episode_steps == 60
     env = envs.make("marines_5v6")
     assert env.groups[0].obs_space.shape == (4 + 30 + 20 + 1,)
     assert env.reset()["state"].shape == (1, 20 + 18 + 60)
@@ -104,7 +104,7 @@ def test_sizes_of_the_four_marine_map() -> None:
 @given(st.sampled_from(SIZES), st.integers(0, 2**40), st.sampled_from(["positive", "losses", "sparse"]))
 def test_what_holds_in_every_battle(sizes: tuple[int, int], seed: int, reward: Any) -> None:
     allies, enemies = sizes
-    env = Marines(allies, enemies, 8, reward=reward, limit=30)
+    env = Marines(allies, enemies, 8, reward=reward, max_episode_steps=30)
     generator = np.random.default_rng(seed)
     seen = env.reset(seed=seed)
     returns = np.zeros(8)
@@ -133,7 +133,7 @@ def test_what_holds_in_every_battle(sizes: tuple[int, int], seed: int, reward: A
             assert (returns <= 20 + 1e-5).all()
         assert not (step.truncated & step.terminated).any()
         returns[step.ended] = 0
-        seen = step.seen
+        seen = step.obs
 
 
 def test_losses_are_counted_by_half() -> None:
@@ -149,7 +149,7 @@ def test_losses_are_counted_by_half() -> None:
         after = plain.battle.hit_points[:3]
         lost = (before - after).sum(axis=0) + 10 * ((before > 0) & (after == 0)).sum(axis=0)
         np.testing.assert_allclose(two.row["reward"], one.row["reward"] - 0.5 * lost * 20 / 365, atol=1e-6)
-        seen = one.seen
+        seen = one.obs
     assert lost.any()
 
 
@@ -178,7 +178,7 @@ def test_units_part() -> None:
     seen = env.reset(seed=0)
     closest = []
     for _ in range(120):
-        seen = env.step(players.nearest(seen)).seen
+        seen = env.step(players.nearest(seen)).obs
         alive = env.battle.hit_points > 0
         both = alive & alive[:, None] & ~np.eye(16, dtype=bool)[:, :, None]
         closest.append(env.battle.distance[both])
@@ -204,13 +204,13 @@ def test_units_part() -> None:
 
 
 def test_a_new_battle_has_no_last_actions() -> None:
-    env = Marines(3, 3, 2, limit=2)
+    env = Marines(3, 3, 2, max_episode_steps=2)
     env.reset(seed=0)
-    assert env.step(np.ones((2, 3), int)).seen["state"][:, 21:].sum() == 6
+    assert env.step(np.ones((2, 3), int)).obs["state"][:, 21:].sum() == 6
     step = env.step(np.ones((2, 3), int))
     assert step.truncated.all()
     assert step.row["final_state"][:, 21:].sum() == 6
-    assert not step.seen["state"][:, 21:].any()
+    assert not step.obs["state"][:, 21:].any()
 
 
 def test_rate_of_fire() -> None:
@@ -244,7 +244,7 @@ def test_players() -> None:
             step = env.step(players.random(seen, generator) if name == "random" else getattr(players, name)(seen))
             fresh = step.ended & (first < 0)
             first[fresh] = step.info["battle_won"][fresh]
-            seen = step.seen
+            seen = step.obs
         won[name] = float(first.mean())
     assert won["random"] < 0.01
     assert 0.25 < won["nearest"] < 0.6
@@ -263,20 +263,20 @@ def test_enemies_walk_until_someone_is_in_reach() -> None:
     for _ in range(12):
         step = env.step(np.where(env._seen["avail_actions"][..., 1], 1, 0))
     assert (env.battle.prey >= 0).any(axis=0).all()
-    assert step.seen["obs"].shape == (8, 2, 4 + 10 + 5 + 1)
+    assert step.obs["obs"].shape == (8, 2, 4 + 10 + 5 + 1)
 
 
 @pytest.mark.parametrize("size", ["3v3", "5v6"])
 def test_an_environment_plays_the_same_whatever_is_beside_it(size: str) -> None:
     def play(count: int, **reset: Any) -> list[Any]:
-        env = envs.make(f"marines_{size}", num_envs=count, limit=25)
+        env = envs.make(f"marines_{size}", num_envs=count, max_episode_steps=25)
         seen = env.reset(**reset)
         rows = []
         for t in range(60):
             which = players.nearest if t % 3 else players.focus
             step = env.step(which(seen))
-            rows.append({**step.row, **{f"seen {key}": value for key, value in step.seen.items()}})
-            seen = step.seen
+            rows.append({**step.row, **{f"seen {key}": value for key, value in step.obs.items()}})
+            seen = step.obs
         return rows
 
     def part(rows: dict[str, Any], which: Any) -> dict[str, Any]:
@@ -302,13 +302,13 @@ def test_a_snapshot_goes_on_bit_for_bit() -> None:
     env, other = Marines(4, 4, 5), Marines(4, 4, 5)
     seen = env.reset(seed=9)
     for _ in range(15):
-        seen = env.step(players.nearest(seen)).seen
+        seen = env.step(players.nearest(seen)).obs
     again = other.restore(env.snapshot())
     for _ in range(40):
         one, two = env.step(players.nearest(seen)), other.step(players.nearest(again))
         for key, value in one.row.items():
             np.testing.assert_array_equal(value, two.row[key])
-        seen, again = one.seen, two.seen
+        seen, again = one.obs, two.obs
 
 
 def test_the_memory_takes_it_and_what_is_given_out_stays() -> None:
@@ -320,13 +320,13 @@ def test_the_memory_takes_it_and_what_is_given_out_stays() -> None:
     episode = np.zeros(6, int)
     for _ in range(150):
         step = env.step(players.focus(seen))
-        held += [(value, value.copy()) for value in (*step.seen.values(), *step.row.values())]
+        held += [(value, value.copy()) for value in (*step.obs.values(), *step.row.values())]
         memory.append(**step.row)
         for lane in range(6):
             key = (lane, int(episode[lane]))
             returns[key] = returns.get(key, 0.0) + float(step.row["reward"][lane])
         episode += step.ended
-        seen = step.seen
+        seen = step.obs
     for value, copy in held:
         np.testing.assert_array_equal(value, copy)
     batch = memory.sample(32)
@@ -371,7 +371,7 @@ def test_actions_that_cannot_be(action: Any, message: str) -> None:
         ({"allies": 0}, "allies must be a whole number of at least 1, got 0"),
         ({"enemies": 51}, "allies and enemies must be at most 50 each, got 4 and 51"),
         ({"reward": "dense"}, "reward must be 'positive', 'losses' or 'sparse', got 'dense'"),
-        ({"limit": 0}, "limit must be a whole number of at least 1, got 0"),
+        ({"max_episode_steps": 0}, "max_episode_steps must be a whole number of at least 1, got 0"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:

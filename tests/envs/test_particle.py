@@ -38,7 +38,7 @@ def play(env: Any, seeds: list[int], steps: int, **reset: Any) -> list[dict[str,
     rows = []
     for t in range(steps):
         step = env.step(act(env, seeds, t))
-        rows.append({**step.row, **{f"seen {key}": value for key, value in step.seen.items()}})
+        rows.append({**step.row, **{f"seen {key}": value for key, value in step.obs.items()}})
     return rows
 
 
@@ -105,7 +105,7 @@ def test_what_was_played_does_not_change_the_next_episode(name: str) -> None:
     first.reset(seed=1), second.reset(seed=1)
     for t in range(5):
         one, two = first.step(act(first, [0, 1], t)), second.step(act(second, [2, 3], t))
-    same(one.seen, two.seen)
+    same(one.obs, two.obs)
 
 
 @pytest.mark.parametrize("continuous", [False, True])
@@ -120,7 +120,7 @@ def test_a_snapshot_goes_on_bit_for_bit(name: str, continuous: bool) -> None:
     for t, step in enumerate(later):
         again = other.step(act(other, [0, 1, 2], t))
         same(step.row, again.row)
-        same(step.seen, again.seen)
+        same(step.obs, again.obs)
         if t == 0:
             same({key: again.row[key] for key in seen}, seen)
     for broken, message in (
@@ -146,7 +146,7 @@ def test_what_is_given_out_is_not_written_to_again(name: str, continuous: bool) 
     for t in range(8):
         action = act(env, [0, 1], t)
         step = env.step(action)
-        for value in (*step.seen.values(), *step.row.values()):
+        for value in (*step.obs.values(), *step.row.values()):
             held.append((value, value.copy()))
         for value in action.values():
             value[:] = 0  # the caller's own array
@@ -184,7 +184,7 @@ def test_bounds(name: str, seed: int, continuous: bool) -> None:
     drag, dt = 0.25, 0.1
     for t in range(60):
         step = env.step(act(env, list(range(8)), t))
-        for value in (*step.seen.values(), *step.row.values()):
+        for value in (*step.obs.values(), *step.row.values()):
             assert np.isfinite(value).all()
         speed = np.sqrt(np.square(env.vel).sum(axis=1))
         for i, agent in enumerate(agents):
@@ -207,7 +207,7 @@ def test_whole_numbers_of_any_kind(dtype: str) -> None:
     env.reset(seed=0)
     step = env.step(np.full((2, 3), 4, dtype))
     np.testing.assert_array_equal(step.row["action"], np.full((2, 3), 4))
-    assert (step.seen["obs"][:, :, 1] > 0).all()
+    assert (step.obs["obs"][:, :, 1] > 0).all()
 
 
 def test_large_numbers_that_are_finite() -> None:
@@ -230,8 +230,8 @@ def test_success_at_one_place_begins_anew_there_only() -> None:
     np.testing.assert_array_equal(step.info["covered"], [0, 1, 0])
     assert (env.pos[1, :, 1] != before[1, :, 1]).all()
     np.testing.assert_array_equal(env.pos[:, :, [0, 2]], before[:, :, [0, 2]])
-    np.testing.assert_array_equal(step.row["final_obs"][[0, 2]], step.seen["obs"][[0, 2]])
-    assert (step.row["final_obs"][1] != step.seen["obs"][1]).any()
+    np.testing.assert_array_equal(step.row["final_obs"][[0, 2]], step.obs["obs"][[0, 2]])
+    assert (step.row["final_obs"][1] != step.obs["obs"][1]).any()
 
 
 def test_success_at_the_very_end_is_the_clocks() -> None:
@@ -264,7 +264,7 @@ def test_bodies_in_one_place_part_without_breaking_numbers() -> None:
     env.pos[:] = 0
     env.look()
     for _ in range(5):
-        assert np.isfinite(env.step(np.array([[1, 2, 3]])).seen["obs"]).all()
+        assert np.isfinite(env.step(np.array([[1, 2, 3]])).obs["obs"]).all()
 
 
 def test_reports() -> None:

@@ -84,7 +84,7 @@ def test_same_as_mpe2(name: str, options: dict[str, Any], continuous: bool, clos
         step = world.step(action)
         last = t == STEPS - 1
         prefix = "final_" if last else ""
-        where = step.row if last else step.seen
+        where = step.row if last else step.obs
         seen, done = _joined(world, where, f"{prefix}obs"), _joined(world, action, "action")
         reward = _joined(world, step.row, "reward")
         assert (step.truncated == last).all()

@@ -14,7 +14,7 @@ import pytest
 import recollect as rc
 from pymarl_world import Old
 from recollect import envs
-from recollect.envs.adapters import FromPymarl, Lockstep, MakeGymnasium, MakePettingZoo, Pool
+from recollect.envs.adapters import FromPymarl, MakeGymnasium, MakePettingZoo, Pool, SyncEnvs
 
 
 def _old(**options: Any) -> Any:
@@ -36,10 +36,10 @@ def _by_value() -> Any:
 
 @pytest.mark.parametrize("make", [MakeGymnasium("CartPole-v1", {}), MakePettingZoo("mpe2.simple_tag_v3", {})])
 def test_same_as_in_this_process(make: Any) -> None:
-    here = Lockstep([make() for _ in range(5)])
+    here = SyncEnvs([make() for _ in range(5)])
     with Pool([make] * 5, processes=2) as pool:
         assert pool.schema == here.schema
-        assert (pool.name, pool.limit, pool.groups) == (here.name, here.limit, here.groups)
+        assert (pool.name, pool.max_episode_steps, pool.groups) == (here.name, here.max_episode_steps, here.groups)
         seen, other = here.reset(seed=2), pool.reset(seed=2)
         random = np.random.default_rng(0)
         memory = rc.Memory(pool.schema, capacity=1000, lanes=5)
@@ -52,7 +52,7 @@ def test_same_as_in_this_process(make: Any) -> None:
             for key, value in one.row.items():
                 np.testing.assert_array_equal(two.row[key], value)
             memory.append(**two.row)
-            seen, other = one.seen, two.seen
+            seen, other = one.obs, two.obs
         assert memory.episodes.lane.max() == 4
 
 
@@ -74,7 +74,7 @@ def test_a_killed_process_is_named_and_started_again() -> None:
             pool.step(np.zeros((4, 2), int))
         seen = pool.reset()
         assert (seen["obs"][:, :, 1] == 0).all()
-        assert (pool.step(np.zeros((4, 2), int)).seen["obs"][:, :, 1] == 1).all()
+        assert (pool.step(np.zeros((4, 2), int)).obs["obs"][:, :, 1] == 1).all()
 
 
 def test_a_process_that_leaves_by_itself() -> None:

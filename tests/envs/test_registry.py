@@ -14,7 +14,7 @@ from PIL import Image
 import recollect as rc
 from recollect import cli, envs
 from recollect.envs import particle, registry
-from recollect.envs.film import save_film
+from recollect.envs.video import save_video
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from recollect.envs.film import save_film
         ),
         (7, {}, "environment must be a name, got 7"),
         ("gymnasium:CartPole-v1", {"num_envs": 1.5}, "num_envs must be a whole number of at least 1, got 1.5"),
-        ("marines_4v4", {"N": 3}, "option of marines_4v4 must be one of limit, reward, state, got 'N'"),
+        ("marines_4v4", {"N": 3}, "option of marines_4v4 must be one of max_episode_steps, reward, state, got 'N'"),
     ],
 )
 def test_wrong_names(name: str, options: dict[str, Any], message: str) -> None:
@@ -56,7 +56,7 @@ def test_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(rc.errors.OptionError, match=r"^option of mine must be one of size, got 'sizes'\. Did you mean"):
         envs.make("mine", sizes=3)
     with pytest.raises(rc.errors.OptionError, match=r"^name must not be taken, got 'mine'\. Choose another name\.$"):
-        envs.register("mine", build)
+        envs.register("mine", particle.World)
     with pytest.raises(rc.errors.OptionError, match=r"^name must be a word without a colon, got 'a:b'$"):
         envs.register("a:b", build)
 
@@ -64,7 +64,13 @@ def test_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("entry", envs.entries(), ids=lambda entry: entry.name)
 def test_every_one_is_drawn(entry: envs.Entry) -> None:
     env = entry.make(num_envs=2)
-    env.reset(seed=1)
+    obs = env.reset(seed=1)
+    random, action = np.random.default_rng(0), {}
+    for group in env.groups:  # from here on the two differ, wherever they began alike
+        allowed = obs.get(group.key("avail_actions"), np.ones((2, len(group), group.action_space.n), bool))
+        chance = random.random(allowed.shape) * allowed
+        action[group.key("action")] = chance.argmax(axis=2)
+    env.step(action)
     picture = env.render(1)
     assert picture.dtype == np.uint8
     assert picture.ndim == 3
@@ -89,7 +95,7 @@ def test_films(tmp_path: Path, ending: str) -> None:
     for _ in range(6):
         env.step({"adversary/action": np.full((1, 3), 2), "agent/action": np.full((1, 1), 1)})
         pictures.append(env.render()[: -1 if ending == "mp4" else None])  # an odd height too
-    path = save_film(tmp_path / "new" / f"film.{ending}", pictures, fps=5)
+    path = save_video(tmp_path / "new" / f"film.{ending}", pictures, fps=5)
     assert path.stat().st_size > 1000
     if ending == "gif":
         with Image.open(path) as film:
@@ -122,7 +128,7 @@ def test_films_that_cannot_be(tmp_path: Path) -> None:
         ("a.gif", [picture * 1.0], 5, "pictures must be bytes of one shape [height, width, 3], got float64[4, 4, 3]"),
     ):
         with pytest.raises(rc.errors.OptionError) as caught:
-            save_film(tmp_path / name, pictures, fps=fps)
+            save_video(tmp_path / name, pictures, fps=fps)
         assert str(caught.value).startswith(message)
     assert not list(tmp_path.iterdir())
 
@@ -137,7 +143,7 @@ def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["envs", "marines_2v7"]) == 0
     shown = capsys.readouterr().out
     assert "2 agents: see 45 numbers, do one of 13 (action masks, agent masks)" in shown
-    assert "limit = 60" in shown
+    assert "max_episode_steps = 60" in shown
     assert cli.main(["envs", "gymnasium:CartPole-v1"]) == 0
     assert "1 agent: see 4 numbers, do one of 2" in capsys.readouterr().out
     assert cli.main(["envs", "simple_tga"]) == 2

@@ -1,14 +1,26 @@
-"""Environments: many in lockstep, many agents in each.
+"""Environments: vectorised, many agents in each.
 
 env = recollect.envs.make("simple_tag", num_envs=64)
 memory = recollect.Memory(env.schema, capacity=64_000, lanes=env.num_envs)
-seen = env.reset(seed=0)
+obs = env.reset(seed=0)
 step = env.step(action)
 memory.append(**step.row)
 """
 
 from recollect.envs.dice import seeds
 from recollect.envs.interface import AgentGroup, Env, Step
-from recollect.envs.registry import Entry, entries, find, make, register
+from recollect.envs.registry import Entry, entries, find, make, make_drawable, register, registered
 
-__all__ = ["AgentGroup", "Entry", "Env", "Step", "entries", "find", "make", "register", "seeds"]
+__all__ = [
+    "AgentGroup",
+    "Entry",
+    "Env",
+    "Step",
+    "entries",
+    "find",
+    "make",
+    "make_drawable",
+    "register",
+    "registered",
+    "seeds",
+]

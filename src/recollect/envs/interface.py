@@ -1,13 +1,13 @@
-"""What every environment here looks like: many environments in lockstep, many agents in each.
+"""What every environment here looks like: many vectorised environments, many agents in each.
 
     env = recollect.envs.make("simple_tag", num_envs=64)
     memory = recollect.Memory(env.schema, capacity=64_000, lanes=env.num_envs)
-    seen = env.reset(seed=0)            # {"adversary/obs": [64, 3, 16], "agent/obs": [64, 1, 14]}
+    obs = env.reset(seed=0)             # {"adversary/obs": [64, 3, 16], "agent/obs": [64, 1, 14]}
     for _ in range(1000):
-        action = policy(seen)           # {"adversary/action": [64, 3], "agent/action": [64, 1]}
+        action = policy(obs)            # {"adversary/action": [64, 3], "agent/action": [64, 1]}
         step = env.step(action)
         memory.append(**step.row)       # what was seen, done, and came of it; the true final observation at an end
-        seen = step.seen                # where an episode ended, the next one has begun
+        obs = step.obs                  # where an episode ended, the next one has begun
 
 Names are the memory's: ``obs``, ``action``, ``reward``, ``agent_mask``, ``avail_actions`` and ``state``, with the group
 before a slash where agents differ. Every array has the environments first, then the agents of the group.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 
@@ -34,14 +34,17 @@ __all__ = [
     "AgentGroup",
     "Array",
     "Env",
+    "Reports",
+    "ShowsEnds",
+    "Snapshots",
     "Step",
     "as_actions",
     "choices",
     "finals",
+    "notify",
     "numbers",
     "plain_actions",
     "schema_of",
-    "told",
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -58,6 +61,7 @@ class AgentGroup:
         action_space: What one agent does.
         avail: Whether ``avail_actions`` says which actions may be taken.
         mask: Whether agents come and go: ``agent_mask`` says who is there.
+        located: Whether ``position`` says where agents are, as two numbers.
     """
 
     name: str
@@ -66,6 +70,7 @@ class AgentGroup:
     action_space: Space[Any]
     avail: bool = False
     mask: bool = False
+    located: bool = False
 
     def __len__(self) -> int:
         return len(self.agents)
@@ -83,7 +88,7 @@ class AgentGroup:
 class Step(NamedTuple):
     """What one step of all environments brought."""
 
-    seen: dict[str, Array]
+    obs: dict[str, Array]
     """What agents see now, and choose their next actions from."""
     row: dict[str, Any]
     """The step as ``Memory.append`` takes it: seen before, done, reward, ends, final observations."""
@@ -101,7 +106,7 @@ class Step(NamedTuple):
 
 
 class Env(Protocol):
-    """Environments in lockstep."""
+    """Vectorised environments."""
 
     name: str
     num_envs: int
@@ -110,7 +115,7 @@ class Env(Protocol):
     """What describes the whole environment, if anything does: the field ``state``."""
     shared_reward: bool
     """True: one reward ``[E]`` for all. False: each agent's own, ``[E, A]``."""
-    limit: int | None
+    max_episode_steps: int | None
     """Steps after which an episode is cut off, if that is known."""
     schema: Schema
     """The memory's schema of a step."""
@@ -135,6 +140,33 @@ class Env(Protocol):
         """Let go of windows, processes and files."""
 
 
+@runtime_checkable
+class Snapshots(Protocol):
+    """Environments that can be gone on with from what they were: a resumed run is then the same bit for bit."""
+
+    def snapshot(self) -> dict[str, Array]:
+        """Everything that what follows depends on, as arrays."""
+
+    def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
+        """Go on from a snapshot; return what is seen."""
+
+
+@runtime_checkable
+class ShowsEnds(Protocol):
+    """Environments that can be drawn as an episode ended, before the next one begins."""
+
+    at_end: Callable[[int], None] | None
+    """Called with the number of an environment whose episode is over, while ``render`` still shows it."""
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """Environments that say more about an episode than its return."""
+
+    report_names: tuple[str, ...]
+    """What of ``Step.info`` is the result of an episode, such as ``battle_won``: evaluations and curves show it."""
+
+
 def schema_of(groups: Sequence[AgentGroup], state_space: Space[Any] | None, *, shared_reward: bool) -> Schema:
     """The schema of what environments with these groups give."""
     fields: dict[str, Any] = {}
@@ -148,6 +180,8 @@ def schema_of(groups: Sequence[AgentGroup], state_space: Space[Any] | None, *, s
             inner["avail_actions"] = Field((count, *_choices(group)), "bool")
         if group.mask:
             inner["agent_mask"] = Field((count,), "bool")
+        if group.located:
+            inner["position"] = Field((count, 2))
         if not shared_reward:
             inner["reward"] = Field((count,))
         fields |= {group.name: Group(inner)} if group.name else inner
@@ -214,7 +248,7 @@ def _has(action: Mapping[str, Any], key: str) -> bool:
     return key in action or any(name.startswith(f"{key}/") for name in action)
 
 
-def told(at_end: Callable[[int], None] | None, ended: Array) -> None:
+def notify(at_end: Callable[[int], None] | None, ended: Array) -> None:
     """Tell whoever asked which environments' episodes are over, ``[E]``."""
     if at_end is not None:
         for index in np.flatnonzero(ended):

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from recollect.envs import particle
+from recollect.envs.battle import Battle
 from recollect.envs.checks import guarded
 from recollect.envs.interface import Env
 from recollect.envs.marines import Marines
+from recollect.envs.matrix import Climbing, Penalty
 from recollect.envs.options import positive
 from recollect.errors import OptionError
 
-__all__ = ["Entry", "entries", "find", "make", "register"]
+__all__ = ["Entry", "entries", "find", "make", "make_drawable", "register", "registered"]
 
 _MARINES = re.compile(r"marines_(\d+)v(\d+)|MarineMicro_MvsM_(\d+)")
 
@@ -28,30 +30,36 @@ class Entry:
 
     Args:
         line: What it is, in a line.
-        make: Makes it from ``num_envs`` and options.
+        make: Makes it from ``num_envs`` and options; or one environment of Gymnasium's or PettingZoo's from options.
         options: Names of the options it takes.
+        single: Whether it makes one.
     """
 
     name: str
     line: str
-    make: Callable[..., Env]
+    make: Callable[..., Any]
     options: tuple[str, ...]
+    single: bool = False
 
 
 _ENTRIES: dict[str, Entry] = {}
 
 
-def register(name: str, make: Callable[..., Env], line: str = "") -> None:
+def register(name: str, make: Callable[..., Any], line: str = "") -> None:
     """Let an environment be made by name.
 
     Args:
-        make: Called with ``num_envs`` and the options, all by name.
+        make: Called with ``num_envs`` and the options, all by name. Where it has no parameter ``num_envs``, such as a
+            class of a Gymnasium environment or of a PettingZoo parallel environment, it is called once for each.
     """
     if not isinstance(name, str) or not name or ":" in name:
         raise OptionError("name", "be a word without a colon", repr(name))
-    if name in _ENTRIES:
+    known = _ENTRIES.get(name)
+    if known is not None and _source(known.make) != _source(make):
         raise OptionError("name", "not be taken", repr(name), "Choose another name.")
-    _ENTRIES[name] = Entry(name, line, make, _options(make))
+    parameters = inspect.signature(make).parameters.values()
+    vectorised = any(p.name == "num_envs" or p.kind is p.VAR_KEYWORD for p in parameters)
+    _ENTRIES[name] = Entry(name, line, make, _options(make), single=not vectorised)
 
 
 def entries() -> tuple[Entry, ...]:
@@ -59,11 +67,17 @@ def entries() -> tuple[Entry, ...]:
     return tuple(_ENTRIES.values())
 
 
+def registered(name: str) -> Entry | None:
+    """What was registered by this very name, if anything was."""
+    return _ENTRIES.get(name)
+
+
 def make(name: str, num_envs: int = 1, **options: Any) -> Env:
     """Environments by name.
 
     Besides the registered names: ``marines_5v6`` and any other sizes, ``MarineMicro_MvsM_4``;
-    ``gymnasium:CartPole-v1`` for what Gymnasium registers, ``pettingzoo:sisl/pursuit-v5`` for what PettingZoo does,
+    ``gymnasium:CartPole-v1`` for what Gymnasium registers, ``lbforaging:Foraging-8x8-2p-2f-coop-v3`` and
+    ``rware:rware-tiny-2ag-v2`` for these packages, ``pettingzoo:sisl/pursuit-v5`` for what PettingZoo does,
     ``pettingzoo:mpe2.simple_spread_v3`` for a module that has a ``parallel_env``, ``pymarl:package.module:Class`` for a
     class with PyMARL's methods.
 
@@ -80,11 +94,23 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
         return _adapted(kind, rest, num_envs, options)
     entry = find(name)
     for option in options:
+        if entry.single and option == "pool":
+            continue
         if option not in entry.options and entry.options != ("**",):
             near = difflib.get_close_matches(option, entry.options, 1, 0.5)
             remedy = f"Did you mean {near[0]!r}?" if near else ""
             raise OptionError(f"option of {name}", f"be one of {', '.join(entry.options)}", repr(option), remedy)
-    return entry.make(num_envs=num_envs, **options)
+    if entry.single:
+        return _singles(entry, num_envs, options)
+    made: Env = entry.make(num_envs=num_envs, **options)
+    return made
+
+
+def make_drawable(name: str, **options: Any) -> Env:
+    """One environment that can be drawn, if that is possible: those that want to know beforehand are told."""
+    options.pop("pool", None)
+    wants = name.startswith(("gymnasium:", "pettingzoo:")) or (":" not in name and "render_mode" in find(name).options)
+    return make(name, **({"render_mode": "rgb_array"} | options if wants else options))
 
 
 def find(name: str) -> Entry:
@@ -100,6 +126,11 @@ def find(name: str) -> Entry:
     raise OptionError("environment", "be one that there is", repr(name), remedy)
 
 
+def _source(make: Callable[..., Env]) -> tuple[Any, Any]:
+    """What is the same of a function when its module is loaded again."""
+    return getattr(make, "__module__", None), getattr(make, "__qualname__", make)
+
+
 def _options(make: Callable[..., Env]) -> tuple[str, ...]:
     parameters = inspect.signature(make).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -112,10 +143,12 @@ def _adapted(kind: str, rest: str, num_envs: int, options: dict[str, Any]) -> En
 
     positive("num_envs", num_envs)
     processes = options.pop("pool", None)
+    if kind in ("lbforaging", "rware") and rest:  # packages that register their environments when they are imported
+        kind, rest = "gymnasium", f"{kind}:{rest}"
     if kind not in ("gymnasium", "pettingzoo", "pymarl") or not rest:
         got = repr(f"{kind}:{rest}")
         raise OptionError("environment", "be gymnasium:, pettingzoo: or pymarl: and what there is to make", got)
-    makers: list[Callable[[], adapters.One]]
+    makers: list[Callable[[], adapters.SingleEnv]]
     if kind == "gymnasium":
         makers = [adapters.MakeGymnasium(rest, options)] * num_envs
     elif kind == "pettingzoo":
@@ -124,7 +157,18 @@ def _adapted(kind: str, rest: str, num_envs: int, options: dict[str, Any]) -> En
         makers = [adapters.MakePymarl(rest, options, index) for index in range(num_envs)]
     if processes is not None:
         return adapters.Pool(makers, processes=processes)
-    return adapters.Lockstep([guarded(f"{kind}:{rest}", "making", make_one) for make_one in makers])
+    return adapters.SyncEnvs([guarded(f"{kind}:{rest}", "making", make_one) for make_one in makers])
+
+
+def _singles(entry: Entry, num_envs: int, options: dict[str, Any]) -> Env:
+    from recollect.envs import adapters
+
+    positive("num_envs", num_envs)
+    processes = options.pop("pool", None)
+    makers = [adapters.MakeSingle(entry.name, entry.make, options)] * num_envs
+    if processes is not None:
+        return adapters.Pool(makers, processes=processes)
+    return adapters.SyncEnvs([guarded(entry.name, "making", make_one) for make_one in makers])
 
 
 def _particle(name: str) -> Callable[..., Env]:
@@ -157,3 +201,5 @@ for _name, _scenario in particle.SCENARIOS.items():
     register(_name, _particle(_name), (inspect.getdoc(_scenario) or "").partition("\n")[0])
 for _sizes in ((3, 3), (4, 4), (5, 5), (5, 6), (8, 8), (8, 9)):
     _ENTRIES[_marines(*_sizes).name] = _marines(*_sizes)
+for _name, _make in {"battle": Battle, "climbing": Climbing, "penalty": Penalty}.items():
+    register(_name, _make, (inspect.getdoc(_make) or "").partition("\n")[0])  # type: ignore[arg-type]

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from recollect.envs.adapters.from_gymnasium import FromGymnasium, FromGymnasiumVector, MakeGymnasium
+from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents
 from recollect.envs.adapters.from_pettingzoo import FromPettingZoo, MakePettingZoo
 from recollect.envs.adapters.from_pymarl import FromPymarl, MakePymarl
-from recollect.envs.adapters.lockstep import Lockstep
-from recollect.envs.adapters.one import One, Outcome
+from recollect.envs.adapters.own import MakeSingle
 from recollect.envs.adapters.pool import Pool
+from recollect.envs.adapters.single_env import SingleEnv, SingleStep
+from recollect.envs.adapters.sync import SyncEnvs
 from recollect.envs.adapters.to_pymarl import ToPymarl
 
 if TYPE_CHECKING:
@@ -15,16 +17,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FromGymnasium",
+    "FromGymnasiumAgents",
     "FromGymnasiumVector",
     "FromPettingZoo",
     "FromPymarl",
-    "Lockstep",
     "MakeGymnasium",
     "MakePettingZoo",
     "MakePymarl",
-    "One",
-    "Outcome",
+    "MakeSingle",
     "Pool",
+    "SingleEnv",
+    "SingleStep",
+    "SyncEnvs",
     "ToPettingZoo",
     "ToPymarl",
 ]

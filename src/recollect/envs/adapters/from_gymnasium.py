@@ -10,8 +10,9 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from recollect.envs.adapters.lockstep import check_actions, check_started, final_names
-from recollect.envs.adapters.one import Outcome, flat, leaves, nest, short
+from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
+from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, seed31
+from recollect.envs.adapters.sync import check_actions, check_started, final_names
 from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
@@ -30,19 +31,19 @@ class FromGymnasium:
         self.groups: tuple[AgentGroup, ...] = (AgentGroup("", ("agent",), env.observation_space, env.action_space),)
         self.state_space: Space[Any] | None = None
         self.shared_reward = False
-        self.limit = env.spec.max_episode_steps if env.spec is not None else None
+        self.max_episode_steps = env.spec.max_episode_steps if env.spec is not None else None
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
-        obs, _ = self._env.reset(seed=short(seed))
+        obs, _ = self._env.reset(seed=seed31(seed))
         return self._see(obs)
 
-    def step(self, action: Mapping[str, Array]) -> Outcome:
+    def step(self, action: Mapping[str, Array]) -> SingleStep:
         """Take a step."""
         chosen = nest(self._env.action_space, {key: value[0] for key, value in action.items()}, "action")
         obs, reward, terminated, truncated, info = self._env.step(chosen)
         value = np.array(reward, np.float32).reshape(1)
-        return Outcome(self._see(obs), {"reward": value}, bool(terminated), bool(truncated), info)
+        return SingleStep(self._see(obs), {"reward": value}, bool(terminated), bool(truncated), info)
 
     def _see(self, obs: Any) -> dict[str, Array]:
         parts = flat(self._env.observation_space, obs, "obs")
@@ -69,10 +70,14 @@ class MakeGymnasium:
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self._name, self._options = name, dict(options)
 
-    def __call__(self) -> FromGymnasium:
+    def __call__(self) -> FromGymnasium | FromGymnasiumAgents:
         """Make it."""
         try:
-            return FromGymnasium(gymnasium.make(self._name, **self._options))
+            env = gymnasium.make(self._name, **self._options)
+            if not has_agents(env):
+                return FromGymnasium(env)
+            env.close()  # its checker warns of rewards with an entry an agent, which are meant so
+            return FromGymnasiumAgents(gymnasium.make(self._name, **{"disable_env_checker": True, **self._options}))
         except (gymnasium.error.Error, TypeError, ImportError) as error:
             raise OptionError("environment", "be one that Gymnasium can make", repr(self._name), str(error)) from error
 
@@ -91,7 +96,7 @@ class FromGymnasiumVector:
         self.num_envs = int(envs.num_envs)
         spec = envs.spec
         self.name = spec.id if spec is not None else type(envs).__name__
-        self.limit = spec.max_episode_steps if spec is not None else None
+        self.max_episode_steps = spec.max_episode_steps if spec is not None else None
         self.groups: tuple[AgentGroup, ...] = (
             AgentGroup("", ("agent",), envs.single_observation_space, envs.single_action_space),
         )
@@ -117,11 +122,11 @@ class FromGymnasiumVector:
     def _seeds(self, seed: int | Sequence[int]) -> int | list[int]:
         """A seed for each environment, or one for those that are made as a whole and take no more."""
         if isinstance(self._envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
-            return [int(short(one) or 0) for one in seeds_for(seed, self.num_envs)]
+            return [int(seed31(one) or 0) for one in seeds_for(seed, self.num_envs)]
         if not isinstance(seed, (int, np.integer)):
             rule = f"be one number for {self.name}, which takes one for all its environments"
             raise OptionError("seed", rule, "a list")
-        return int(short(seeds_for(seed, 1)[0]) or 0)
+        return int(seed31(seeds_for(seed, 1)[0]) or 0)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere."""

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import Outcome, flat, is_number, leaves, nest, short, stack
+from recollect.envs.adapters.single_env import SingleStep, flat, is_number, leaves, nest, seed31, stack
 from recollect.envs.checks import check_shape
 from recollect.envs.interface import AgentGroup, Array
 from recollect.errors import MissingExtra, OptionError
@@ -52,7 +52,7 @@ class FromPettingZoo:
         self.state_space = self._find_state()
         self.shared_reward = False
         limit = getattr(env.unwrapped, "max_cycles", None)
-        self.limit = int(limit) if isinstance(limit, (int, np.integer)) else None
+        self.max_episode_steps = int(limit) if isinstance(limit, (int, np.integer)) else None
 
     def _find_state(self) -> Space[Any] | None:
         try:
@@ -66,10 +66,10 @@ class FromPettingZoo:
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
-        obs, infos = self._env.reset(seed=short(seed))
+        obs, infos = self._env.reset(seed=seed31(seed))
         return self._see(_named(obs), _named(infos), {str(agent) for agent in self._env.agents})
 
-    def step(self, action: Mapping[str, Array]) -> Outcome:
+    def step(self, action: Mapping[str, Array]) -> SingleStep:
         """Take a step of those who are there."""
         present = {str(agent) for agent in self._env.agents}
         chosen: dict[str, Any] = {}
@@ -91,7 +91,7 @@ class FromPettingZoo:
             group.key("reward"): np.array([rewards.get(agent, 0.0) for agent in group.agents], np.float32)
             for group in self.groups
         }
-        return Outcome(self._see(obs, infos, there), reward, over and not cut, over and cut, _shared(infos))
+        return SingleStep(self._see(obs, infos, there), reward, over and not cut, over and cut, _shared(infos))
 
     def _see(self, obs: Mapping[str, Any], infos: Mapping[str, Any], there: set[str]) -> dict[str, Array]:
         seen: dict[str, Array] = {}

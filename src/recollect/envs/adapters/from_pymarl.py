@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import Outcome, short
+from recollect.envs.adapters.single_env import SingleStep, seed31
 from recollect.envs.checks import check_shape
 from recollect.envs.dice import seeds
 from recollect.envs.interface import AgentGroup, Array
@@ -52,12 +52,13 @@ class FromPymarl:
         self.groups: tuple[AgentGroup, ...] = (AgentGroup("", names, obs, spaces.Discrete(choices), avail=True),)
         self.state_space: Space[Any] | None = spaces.Box(-np.inf, np.inf, _shape(info["state_shape"]), np.float32)
         self.shared_reward = shared_reward
+        self.report_names: tuple[str, ...] = ("battle_won",)  # what SMAC reports
         limit = info.get("episode_limit")
-        self.limit = int(limit) if limit is not None else None
+        self.max_episode_steps = int(limit) if limit is not None else None
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
-        seed = short(seed)
+        seed = seed31(seed)
         if seed is None:
             self._env.reset()
         elif self._seedable:
@@ -73,7 +74,7 @@ class FromPymarl:
             self._env.reset()
         return self._see()
 
-    def step(self, action: Mapping[str, Array]) -> Outcome:
+    def step(self, action: Mapping[str, Array]) -> SingleStep:
         """Take a step."""
         returned = self._env.step([int(choice) for choice in action["action"]])
         if len(returned) == 3:
@@ -95,7 +96,7 @@ class FromPymarl:
             other = (agents,) if self.shared_reward else ()
             remedy = f"Pass shared_reward={not self.shared_reward}." if value.shape == other else ""
             raise EnvError(f"reward of {self.name}", f"have shape {list(wanted)}", list(value.shape), remedy)
-        return Outcome(self._see(), {"reward": value}, terminated, truncated, dict(info))
+        return SingleStep(self._see(), {"reward": value}, terminated, truncated, dict(info))
 
     def _see(self) -> dict[str, Array]:
         (group,) = self.groups
@@ -136,7 +137,7 @@ class MakePymarl:
     def __init__(self, path: str, options: Mapping[str, Any], index: int = 0) -> None:
         self._path, self._options = path, dict(options)
         if self._options.get("seed") is not None:
-            self._options["seed"] = short(seeds(self._options["seed"], index + 1)[index])
+            self._options["seed"] = seed31(seeds(self._options["seed"], index + 1)[index])
 
     def __call__(self) -> FromPymarl:
         """Make it."""

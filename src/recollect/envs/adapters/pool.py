@@ -14,8 +14,8 @@ from typing import Any, final
 import cloudpickle
 import numpy as np
 
-from recollect.envs.adapters.lockstep import check_actions, check_alike, check_started, final_names, gather
-from recollect.envs.adapters.one import One, is_number, stack
+from recollect.envs.adapters.single_env import SingleEnv, is_number, stack
+from recollect.envs.adapters.sync import check_actions, check_alike, check_started, final_names, gather
 from recollect.envs.checks import own_traceback
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import Array, Step, as_actions, schema_of
@@ -43,7 +43,7 @@ class Pool:
     """
 
     def __init__(
-        self, makers: Sequence[Callable[[], One]], *, processes: int | None = None, patience: float | None = None
+        self, makers: Sequence[Callable[[], SingleEnv]], *, processes: int | None = None, patience: float | None = None
     ) -> None:
         if not makers:
             raise OptionError("makers", "be at least one", "none")
@@ -67,7 +67,8 @@ class Pool:
         self.groups = first.groups
         self.state_space = first.state_space
         self.shared_reward = first.shared_reward
-        self.limit = first.limit
+        self.max_episode_steps = first.max_episode_steps
+        self.report_names: tuple[str, ...] = first.report_names
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
 
@@ -97,7 +98,7 @@ class Pool:
         ]
         both = self._all("step", parts)
         step = gather(self._seen, given, [one for one, _ in both], [begun for _, begun in both], self._finals)
-        self._seen = dict(step.seen)
+        self._seen = dict(step.obs)
         return step
 
     def render(self, index: int = 0) -> Array:
@@ -146,19 +147,20 @@ class Pool:
 class _Described:
     """What an environment is, without it."""
 
-    def __init__(self, one: One) -> None:
+    def __init__(self, one: SingleEnv) -> None:
         self.name = one.name
         self.groups = one.groups
         self.state_space = one.state_space
         self.shared_reward = one.shared_reward
-        self.limit = one.limit
+        self.max_episode_steps = one.max_episode_steps
+        self.report_names: tuple[str, ...] = getattr(one, "report_names", ())
 
 
 @final
 class _Worker:
     """One process and the environments in it."""
 
-    def __init__(self, share: list[int], makers: list[Callable[[], One]]) -> None:
+    def __init__(self, share: list[int], makers: list[Callable[[], SingleEnv]]) -> None:
         self.share = share
         self._makers = cloudpickle.dumps(makers)
         self._served = False
@@ -222,7 +224,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
 def _serve(pipe: Connection, makers: bytes) -> None:
     """Answer until told to close, or nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked; it closes this one
-    ones: list[One] = []
+    ones: list[SingleEnv] = []
     made = False
     while True:
         try:
@@ -247,7 +249,7 @@ def _serve(pipe: Connection, makers: bytes) -> None:
             one.close()
 
 
-def _answer(ones: list[One], what: str, argument: Any) -> Any:
+def _answer(ones: list[SingleEnv], what: str, argument: Any) -> Any:
     if what == "describe":
         return [_Described(one) for one in ones]
     if what == "reset":

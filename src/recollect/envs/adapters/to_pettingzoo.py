@@ -94,8 +94,8 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             chosen[group.key("action")] = value
         step = self._env.step(chosen)
         ended = bool(step.ended[0])
-        seen = self._observations(step.row if ended else step.seen, "final_" if ended else "")
-        self._seen = finals(step.row) if ended else step.seen
+        seen = self._observations(step.row if ended else step.obs, "final_" if ended else "")
+        self._seen = finals(step.row) if ended else step.obs
         agents = self.agents
         if ended:
             self.agents = []

@@ -54,13 +54,13 @@ class ToPymarl:
                 raise OptionError("env", "have discrete actions", group.action_space)
             if not isinstance(group.obs_space, spaces.Box) or len(group.obs_space.shape) != 1:
                 raise OptionError("env", "have observations in one axis", group.obs_space)
-        if env.limit is None:
+        if env.max_episode_steps is None:
             raise OptionError("env", "have a limit of steps", "none")
         self._env = env
         self._mean = reward == "mean"
         self._new = steps == "epymarl"
         self._seed = seed
-        self.episode_limit = env.limit
+        self.episode_limit = env.max_episode_steps
         self.n_agents = sum(len(group) for group in env.groups)
         self._obs_size = max(int(group.obs_space.shape[0]) for group in env.groups)
         self._choices = max(int(group.action_space.n) for group in env.groups)
@@ -84,7 +84,7 @@ class ToPymarl:
         step = self._env.step(chosen)
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         ended = terminated or truncated
-        self._now = finals(step.row) if ended else step.seen
+        self._now = finals(step.row) if ended else step.obs
         if self._env.shared_reward:
             reward = float(step.row["reward"][0])
         else:

@@ -37,6 +37,8 @@ def draw(battle: Battle, index: int) -> Array:
             paint = _OURS if unit < battle.allies else _THEIRS
             edge = tuple(int(part * 0.6) for part in paint)
             canvas.disc(x[unit], y[unit], RADIUS, paint, edge[:3], 1.0)  # type: ignore[arg-type]
+            number = unit if unit < battle.allies else unit - battle.allies
+            canvas.text(x[unit], y[unit], str(number), (255, 255, 255), 7, "mm")
             width, height, bottom = 1.1, 0.16, y[unit] + RADIUS + 0.16
             canvas.box(x[unit] - width / 2, bottom, width, height, (70, 70, 70))
             green = (64, 170, 76) if health[unit] > 0.5 else (232, 152, 20) if health[unit] > 0.25 else (214, 40, 40)

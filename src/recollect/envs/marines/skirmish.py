@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.dice import Dice, kept, restored, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of, told
+from recollect.envs.interface import AgentGroup, Array, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.marines import views
 from recollect.envs.marines.battle import HIT_POINTS, Battle
 from recollect.envs.options import positive
@@ -27,7 +27,7 @@ class Marines:
     Args:
         allies: Marines that are agents.
         enemies: Marines they meet.
-        limit: Steps after which a battle is cut off, and not won.
+        max_episode_steps: Steps after which a battle is cut off, and not won.
         reward: ``"positive"``: hit points taken, 10 a kill and 200 for the win, scaled to at most 20 a battle;
             ``"losses"``: less half of what was lost the same way; ``"sparse"``: 1 for a win, -1 for a defeat.
         state: Whether the whole battle is given as ``state``.
@@ -39,7 +39,7 @@ class Marines:
         enemies: int | None = None,
         num_envs: int = 1,
         *,
-        limit: int = 60,
+        max_episode_steps: int = 60,
         reward: Literal["positive", "losses", "sparse"] = "positive",
         state: bool = True,
     ) -> None:
@@ -52,8 +52,8 @@ class Marines:
         self.name = f"marines_{allies}v{enemies}"
         self.num_envs: int = positive("num_envs", num_envs)
         self.shared_reward = True
-        self._limit: int = positive("limit", limit)
-        self.limit: int | None = self._limit
+        self._limit: int = positive("max_episode_steps", max_episode_steps)
+        self.max_episode_steps: int | None = self._limit
         self.battle = Battle(allies, enemies, self.num_envs)
         self._reward = reward
         self._scale = _MOST / (_KILL * enemies + _WIN + HIT_POINTS * enemies)
@@ -69,6 +69,7 @@ class Marines:
         self.time = np.zeros(self.num_envs, np.int64)
         self.last = np.full((allies, self.num_envs), -1)
         """What agents did last, ``[allies, E]``; -1 before their first step."""
+        self.report_names: tuple[str, ...] = ("battle_won",)
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._dice: Dice | None = None
@@ -136,7 +137,7 @@ class Marines:
         ended = terminated | truncated
         if ended.any():
             row |= {f"final_{key}": value for key, value in seen.items()}
-            told(self.at_end, ended)
+            notify(self.at_end, ended)
             self._begin(np.flatnonzero(ended), self._dice)
             battle.measure()
             seen = self._observe()

@@ -50,6 +50,7 @@ def draw(world: World, index: int) -> Array:
         east, north = world.vel[body, :, index] * 0.3
         canvas.line([(x, y), (x + east, y + north)], (*paint, 160), 2)
         canvas.disc(x, y, agent.size, (*paint, 205), _darker(paint))
+        canvas.text(x, y, agent.name.rpartition("_")[2], (255, 255, 255), max(6.0, 150 * agent.size / far), "mm")
     said = [_saying(world, body, index) for body, agent in enumerate(scenario.agents) if agent.speaks]
     for line, words in enumerate(reversed(said)):
         canvas.text(-far * 0.96, far * (-0.94 + 0.09 * line), words)

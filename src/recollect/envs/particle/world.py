@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.dice import Dice, kept, restored, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, plain_actions, schema_of, told
+from recollect.envs.interface import AgentGroup, Array, Step, notify, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.envs.particle.actions import Controls
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
@@ -55,7 +55,7 @@ class World:
         self.name = scenario.name
         self.num_envs: int = positive("num_envs", num_envs)
         self._limit: int = positive("max_cycles", max_cycles)
-        self.limit: int | None = self._limit
+        self.max_episode_steps: int | None = self._limit
         self.shared_reward = False
         self.scenario = scenario
         agents = scenario.agents
@@ -179,7 +179,7 @@ class World:
                 above, slash, field = key.rpartition("/")
                 row[f"{above}{slash}final_{field}"] = value
             info = self.scenario.report(self) if self.scenario.report is not None else {}
-            told(self.at_end, ended)
+            notify(self.at_end, ended)
             self._begin(np.flatnonzero(ended), self._dice)
             self._measure()
             seen = self._observe()

@@ -10,17 +10,17 @@ import numpy as np
 from recollect.envs.interface import Array
 from recollect.errors import MissingExtra, OptionError
 
-__all__ = ["save_film"]
+__all__ = ["captioned", "save_video"]
 
 _LINGER = 1000  # milliseconds for which a GIF shows how it ends before it begins anew
 
 
-def save_film(path: str | Path, pictures: Sequence[Array], *, fps: float = 10) -> Path:
+def save_video(path: str | Path, pictures: Sequence[Array], *, fps: float = 10) -> Path:
     """Write pictures ``[height, width, 3]`` as an animated GIF or an MP4, by the name's ending.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_film(f"{folder}/dark.gif", [np.zeros((8, 8, 3), np.uint8)] * 2).name
+    ...     save_video(f"{folder}/dark.gif", [np.zeros((8, 8, 3), np.uint8)] * 2).name
     'dark.gif'
     """
     path = Path(path)
@@ -49,7 +49,7 @@ def _save_gif(path: Path, frames: list[Array], fps: float) -> None:
         from PIL import Image
     except ImportError:
         raise MissingExtra("pillow", "envs") from None
-    # One palette for all, from frames spread over the film, so that nothing flickers.
+    # One palette for all, from frames spread over the video, so that nothing flickers.
     sample = np.concatenate(frames[:: max(1, len(frames) // 8)])
     palette = Image.fromarray(sample).quantize(colors=255, dither=Image.Dither.NONE)
     first, *rest = (Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames)
@@ -71,3 +71,18 @@ def _save_mp4(path: Path, frames: list[Array], fps: float) -> None:
     for frame in even:
         writer.send(frame)
     writer.close()
+
+
+def captioned(picture: Array, text: str) -> Array:
+    """A picture with a line of words below it, in letters that fit."""
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError:
+        raise MissingExtra("pillow", "envs") from None
+    width = picture.shape[1]
+    size = max(8, min(14, width // 24))
+    strip = Image.new("RGB", (width, size + 8), (250, 250, 247))
+    font = ImageFont.load_default(size)
+    ImageDraw.Draw(strip).text((6, (size + 8) / 2), text, fill=(60, 64, 70), font=font, anchor="lm")
+    colours = picture if picture.shape[2] == 3 else picture[..., :3]
+    return np.concatenate([np.asarray(colours, np.uint8), np.asarray(strip)])

@@ -1,4 +1,4 @@
-"""One environment with many agents, on its way to being one of several in lockstep."""
+"""One environment with many agents, on its way to being one of several."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gymnasium import Space, spaces
 
 from recollect.envs.interface import AgentGroup, Array
 
-__all__ = ["One", "Outcome", "flat", "is_number", "leaves", "nest", "short", "stack"]
+__all__ = ["SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "seed31", "stack"]
 
 
-class Outcome(NamedTuple):
+class SingleStep(NamedTuple):
     """What a step of one environment brought."""
 
-    seen: dict[str, Array]
+    obs: dict[str, Array]
     """What is seen after the step, also when it was the last."""
     reward: dict[str, Array]
     terminated: bool
@@ -24,19 +24,19 @@ class Outcome(NamedTuple):
     info: dict[str, Any]
 
 
-class One(Protocol):
+class SingleEnv(Protocol):
     """One environment: arrays by the memory's names, agents first."""
 
     name: str
     groups: tuple[AgentGroup, ...]
     state_space: Space[Any] | None
     shared_reward: bool
-    limit: int | None
+    max_episode_steps: int | None
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
 
-    def step(self, action: Mapping[str, Array]) -> Outcome:
+    def step(self, action: Mapping[str, Array]) -> SingleStep:
         """Take a step; the episode is not begun anew."""
 
     def render(self) -> Array:
@@ -91,7 +91,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.number, np.bool_))
 
 
-def short(seed: int | None) -> int | None:
+def seed31(seed: int | None) -> int | None:
     """A seed that every environment takes: of 31 bits."""
     return None if seed is None else seed & 0x7FFFFFFF
 

@@ -9,21 +9,21 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.one import One, Outcome, is_number, leaves, stack
+from recollect.envs.adapters.single_env import SingleEnv, SingleStep, is_number, leaves, stack
 from recollect.envs.checks import guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, numbers, schema_of
 from recollect.errors import OptionError
 from recollect.schema import Schema
 
-__all__ = ["Lockstep", "check_actions", "check_alike", "check_started", "final_names", "gather"]
+__all__ = ["SyncEnvs", "check_actions", "check_alike", "check_started", "final_names", "gather"]
 
 
 @final
-class Lockstep:
+class SyncEnvs:
     """Environments that step one after another in this process."""
 
-    def __init__(self, ones: Sequence[One]) -> None:
+    def __init__(self, ones: Sequence[SingleEnv]) -> None:
         check_alike(ones)
         self._ones = list(ones)
         first = ones[0]
@@ -32,9 +32,10 @@ class Lockstep:
         self.groups = first.groups
         self.state_space = first.state_space
         self.shared_reward = first.shared_reward
-        self.limit = first.limit
+        self.max_episode_steps = first.max_episode_steps
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
+        self.report_names: tuple[str, ...] = getattr(first, "report_names", ())
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._seen: dict[str, Array] = {}
@@ -61,7 +62,7 @@ class Lockstep:
                 self.at_end(index)
             begun.append(self._reset(index, None) if over else None)
         step = gather(before, given, outcomes, begun, self._finals)
-        self._seen = dict(step.seen)
+        self._seen = dict(step.obs)
         return step
 
     def _reset(self, index: int, seed: int | None) -> dict[str, Array]:
@@ -80,8 +81,8 @@ class Lockstep:
             one.close()
 
 
-def check_alike(ones: Sequence[One]) -> None:
-    """Refuse environments that cannot be in lockstep."""
+def check_alike(ones: Sequence[SingleEnv]) -> None:
+    """Refuse environments that cannot be stepped together."""
     if not ones:
         raise OptionError("environments", "be at least one", "none")
     for index, one in enumerate(ones):
@@ -141,7 +142,7 @@ def final_names(schema: Schema) -> dict[str, str]:
 def gather(
     before: Mapping[str, Array],
     action: Mapping[str, Any],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[SingleStep],
     begun: Sequence[dict[str, Array] | None],
     finals: Mapping[str, str],
 ) -> Step:
@@ -154,7 +155,7 @@ def gather(
     """
     terminated = np.array([outcome.terminated for outcome in outcomes])
     truncated = np.array([outcome.truncated and not outcome.terminated for outcome in outcomes])
-    after = stack([outcome.seen for outcome in outcomes])
+    after = stack([outcome.obs for outcome in outcomes])
     row: dict[str, Any] = {**before, **action}
     row |= stack([outcome.reward for outcome in outcomes])
     row["terminated"], row["truncated"] = terminated, truncated
