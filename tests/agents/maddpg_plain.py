@@ -22,7 +22,7 @@ def filled(
     """An environment, and a memory of chance actions in it; which of an ensemble acted is chance too."""
     config = config or MADDPGConfig()
     env = envs.make(name, num_envs=num_envs, **options)
-    memory = config.memory(env, seed=0)
+    memory = config.memory(env, lanes=env.num_envs, seed=0)
     random = np.random.default_rng(0)
     seen = env.reset(seed=0)
     for _ in range(steps):
@@ -43,7 +43,7 @@ def filled(
             if config.ensemble > 1
         }
         memory.append(**step.row, **cast)
-        seen = step.seen
+        seen = step.obs
     return env, memory
 
 

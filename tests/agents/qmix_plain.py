@@ -90,7 +90,7 @@ class Plain:
                 if config.last_action:
                     last = torch.zeros(team.choices)
                     if t:
-                        last[int(fields["action"][steps[t - 1], agent]) - team._start] = 1
+                        last[int(fields["action"][steps[t - 1], agent]) - team.start] = 1
                     parts.append(last)
                 if config.agent_id and config.parameter_sharing and team.agents > 1:
                     parts.append(torch.eye(team.agents)[agent])
@@ -158,7 +158,7 @@ class Plain:
                             float(field["agent_mask"][row, agent]) if self.leave(team) else 1.0
                             for row in (rows[t], rows[t + 1])
                         ]
-                        action = int(field["action"][steps[t], agent]) - team._start
+                        action = int(field["action"][steps[t], agent]) - team.start
                         now.append(online[i][t][agent][action] * there[0])
                         chooser = (online if config.double_q else old)[i][t + 1][agent].detach().clone()
                         if team.group.avail:

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import torch
 from maddpg_plain import filled
+from test_mappo import made
 from test_qmix import SMALL, played
 
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.agents.rollout_batches import read_epochs
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
 
@@ -37,9 +39,9 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no 
 def test_maddpg_elsewhere(name: str, options: dict[str, Any], settings: dict[str, Any]) -> None:
     config = MADDPGConfig(**settings)
     env, memory = filled(name, config=config, **options)
-    learner = MADDPG(config, env.groups, memory, device="meta")
+    learner = MADDPG(config, env.groups, device="meta")
     for _ in range(2):
-        metrics, td_errors = learner.update(memory.sample(32))
+        metrics, td_errors = learner.update(memory.sample(32), memory.newest(32))
     assert all(value.device.type == "meta" for value in (*metrics.values(), *td_errors))
     assert all(value.device.type == "meta" for value in learner.networks.modules.state_dict().values())
 
@@ -56,10 +58,31 @@ def test_maddpg_elsewhere(name: str, options: dict[str, Any], settings: dict[str
 def test_qmix_elsewhere(name: str, settings: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **settings})
     env, memory, _ = played(name, config)
-    learner = config.learner(env, memory, device="meta")
+    learner = config.learner(env, device="meta")
     for _ in range(2):
         metrics, errors = learner.update(memory.sample(4))
     assert all(value.device.type == "meta" for value in (*metrics.values(), errors))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "options"),
+    [
+        ("simple_spread", {}, {}),
+        ("simple_tag", {"critic": "own", "value_norm": "popart"}, {"continuous_actions": True}),
+        ("marines_3v3", {"recurrent": True, "critic": "agent", "normalize_obs": True, "value_clip": 0.2}, {}),
+        ("simple_spread", {"clip": 0.0, "target_tau": 0.1, "value_norm": "none", "n_step": 3}, {}),
+    ],
+)
+def test_mappo_elsewhere(name: str, settings: dict[str, Any], options: dict[str, Any]) -> None:
+    _, learner, player = made(name, settings, **options)
+    elsewhere = learner.config.learner(player.env, device="meta")
+    player.rollout()
+    player.memory.finish(learner._next_values(player.memory, player.obs))
+    how: dict[str, Any] = {"minibatches": 2, "length": 3, "device": elsewhere.networks.device}
+    for rows, packed in read_epochs(player.memory, player.env.groups, 1, **how):
+        metrics = elsewhere.update(rows, packed)
+    assert all(value.device.type == "meta" for value in metrics.values())
+    assert all(value.device.type == "meta" for value in elsewhere.networks.modules.state_dict().values())
 
 
 @CUDA
@@ -67,7 +90,7 @@ def test_qmix_elsewhere(name: str, settings: dict[str, Any]) -> None:
 def test_cuda_learns_the_same(name: str) -> None:
     config = QMIXConfig(**SMALL)
     env, memory, _ = played(name, config)
-    learners = [config.learner(env, memory, device=device, seed=1) for device in ("cpu", "cuda")]
+    learners = [config.learner(env, device=device, seed=1) for device in ("cpu", "cuda")]
     for _ in range(3):
         batch = memory.sample(4)
         losses = [float(learner.update(batch)[0]["loss"]) for learner in learners]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_what_acts_is_what_rows_say() -> None:
         stepped = env.step(action)
         drawn, ended = index, stepped.ended
         actor.reset(ended)
-        obs = stepped.seen
+        obs = stepped.obs
     many = envs.make("simple_spread", num_envs=400).reset(seed=0)
     quiet = learner.actor(400, explore=False).act(many)[0]["action"]
     assert len({tuple(row) for row in quiet.tolist()}) > 60, "evaluation plays all 64 teams"
@@ -59,7 +60,7 @@ def test_what_acts_is_what_rows_say() -> None:
 def test_inferred_policies_are_what_the_others_do() -> None:
     config = MADDPGConfig(infer_policies=True, batch_size=256, max_grad_norm=0.0)
     env, memory = filled("simple_spread", steps=1)
-    learner = MADDPG(config, env.groups, memory, seed=0)
+    learner = MADDPG(config, env.groups, seed=0)
     (group,) = learner.groups
     stacks(group)["actor"].flat.data.mul_(4.0)  # decided policies
     obs = env.reset(seed=1)
@@ -68,8 +69,8 @@ def test_inferred_policies_are_what_the_others_do() -> None:
     for _ in range(300):
         stepped = env.step(actor.act(obs)[0])
         memory.append(**stepped.row)
-        obs = stepped.seen
-        (recent,) = learner._recent([])
+        obs = stepped.obs
+        (recent,) = learner._rows(memory.newest(256))
         loss = group.inferred.loss([recent], config.infer_entropy)
         learner.trained[0]["inferred"].step(loss.sum(), max_grad_norm=0.0)
         losses.append(float(loss.detach().mean()))
@@ -104,13 +105,18 @@ def test_networks_read_normal_observations_and_rewards() -> None:
     assert learners[0].groups[0].reader.obs_rms.count == 5 * 256 * 3
 
 
-def test_inferred_policies_learn_from_the_newest_rows() -> None:
+def test_inferred_policies_learn_from_the_newest_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     config = MADDPGConfig(infer_policies=True, normalize_obs=True, batch_size=24)
     env, memory = filled("simple_spread", steps=100, config=config)
-    learner = MADDPG(config, env.groups, memory, seed=0)
-    data = [group.reader.transitions(to_torch(memory.sample(200))) for group in learner.groups]
-    (recent,) = learner._recent(data)
+    learner = MADDPG(config, env.groups, seed=0)
+    learner.groups[0].reader.transitions(to_torch(memory.sample(200)))
+    given: list[Any] = []
+    monkeypatch.setattr(learner, "update", lambda batch, recent=None: given.append(recent) or ({}, []))
+    with pytest.raises(RuntimeError):
+        learner.learn(memory)  # no metrics
     newest = memory.newest(24)
+    assert (given[0].serials == newest.serials).all()
+    (recent,) = learner._rows(given[0])
     assert (newest.serials >= 94).all()
     torch.testing.assert_close(recent.obs, learner.groups[0].reader.obs(torch.from_numpy(newest.obs)))
     torch.testing.assert_close(recent.action.argmax(dim=2).T.numpy(), newest.action.astype(np.int64))

@@ -143,15 +143,15 @@ def test_statistics_of_those_who_are_there() -> None:
 def test_acting_changes_nothing_in_the_learner() -> None:
     env, memory = filled("simple_tag", config=MADDPGConfig(ensemble=2))
     config = MADDPGConfig(normalize_obs=True, infer_policies=True, ensemble=2, batch_size=32)
-    learner = MADDPG(config, env.groups, memory, seed=1)
-    learner.learn()
+    learner = MADDPG(config, env.groups, seed=1)
+    learner.learn(memory)
     before = learner.state_dict()
     actor = learner.actor(env.num_envs, explore=True, seed=3)
     obs = env.reset(seed=0)
     for _ in range(30):
         step = env.step(actor.act(obs)[0])
         actor.reset(step.ended)
-        obs = step.seen
+        obs = step.obs
     after = learner.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(value, after[key]) for key, value in before.items())
@@ -159,13 +159,13 @@ def test_acting_changes_nothing_in_the_learner() -> None:
 
 def test_actors_keep_their_weights_until_they_get_others() -> None:
     env, memory = filled("simple_spread")
-    learner = MADDPG(MADDPGConfig(batch_size=32), env.groups, memory, seed=1)
+    learner = MADDPG(MADDPGConfig(batch_size=32), env.groups, seed=1)
     actor = learner.actor(env.num_envs, explore=False)
     obs = env.reset(seed=0)
     outputs = [actor._groups[0][0](actor._groups[0][1].obs(torch.from_numpy(obs["obs"])), None)]
     versions = [learner.weights().version]
     for load in (False, True):
-        learner.learn()
+        learner.learn(memory)
         if load:
             actor.load(learner.weights())
         outputs.append(actor._groups[0][0](actor._groups[0][1].obs(torch.from_numpy(obs["obs"])), None))
@@ -318,7 +318,7 @@ def test_a_state_goes_on_bit_for_bit(name: str, settings: dict[str, Any]) -> Non
     options = {"continuous_actions": True} if "noise" in settings and name == "simple_tag" else {}
     config = MADDPGConfig(**settings)
     env, memory = filled(name, config=config, **options)
-    one = MADDPG(config, env.groups, memory, seed=0)
+    one = MADDPG(config, env.groups, seed=0)
     acting = one.actor(env.num_envs, explore=True)
     obs = env.reset(seed=0)
 
@@ -330,7 +330,7 @@ def test_a_state_goes_on_bit_for_bit(name: str, settings: dict[str, Any]) -> Non
             for key, value in action.items():
                 np.testing.assert_array_equal(value, actions[0][0][key])
         step = env.step(actions[0][0])
-        obs = step.seen
+        obs = step.obs
         batch = memory.sample(32)
         for learner, actor in pairs:
             actor.reset(step.ended)
@@ -339,7 +339,7 @@ def test_a_state_goes_on_bit_for_bit(name: str, settings: dict[str, Any]) -> Non
 
     for _ in range(30):
         on((one, acting))
-    two = MADDPG(config, env.groups, memory, seed=9)
+    two = MADDPG(config, env.groups, seed=9)
     again = two.actor(env.num_envs, explore=True, seed=5)
     two.load_state_dict(one.state_dict())
     again.load_state_dict(acting.state_dict())
@@ -368,7 +368,7 @@ def test_only_what_may_be_done_is_done() -> None:
     seen = env.reset(seed=0)
     actors = [learner.actor(16, explore=explore) for explore in (True, False)]
     for step in range(80):
-        seen = env.step(actors[step % 2].act(seen)[0]).seen
+        seen = env.step(actors[step % 2].act(seen)[0]).obs
 
 
 def test_evaluation_is_the_mode() -> None:

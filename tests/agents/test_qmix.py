@@ -31,14 +31,14 @@ SMALL: dict[str, Any] = {
 def played(name: str, config: QMIXConfig, steps: int = 60, num_envs: int = 4, **options: Any) -> tuple[Any, Any, QMIX]:
     """An environment, a memory of some play by chance, and a learner."""
     env = envs.make(name, num_envs=num_envs, **options)
-    memory = config.memory(env, 0)
-    learner = config.learner(env, memory, seed=1)
+    memory = config.memory(env, lanes=env.num_envs, seed=0)
+    learner = config.learner(env, seed=1)
     actor, obs = learner.actor(num_envs, explore=True), env.reset(seed=0)
     for _ in range(steps):
         step = env.step(actor.act(obs, 0)[0])
         memory.append(**step.row)
         actor.reset(step.ended)
-        obs = step.seen
+        obs = step.obs
     return env, memory, learner
 
 
@@ -58,18 +58,18 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         },
         {},
     ),
-    ("marines_3v3", {"parameter_sharing": False, "n_step": 3, "per_alpha": 0.6}, {"limit": 9}),
-    ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"limit": 9}),
+    ("marines_3v3", {"parameter_sharing": False, "n_step": 3, "per_alpha": 0.6}, {"max_episode_steps": 9}),
+    ("marines_2v3", {"mixer": "none", "td_lambda": 0.5, "agent_id": False}, {"max_episode_steps": 9}),
     ("marines_3v3", {"mixer": "none", "n_step": 4, "per_alpha": 1.0}, {}),
     (
         "marines_2v2",
         {"update_every": 2, "target_update_interval": 4, "learning_starts": 3, "clip_targets": False},
-        {"limit": 9},
+        {"max_episode_steps": 9},
     ),
     (
         "marines_2v2",
         {"update_every": 0.4, "target_update_interval": 1, "td_lambda": 0, "lr_end": 0.3, "lr_episodes": 2},
-        {"limit": 9},
+        {"max_episode_steps": 9},
     ),
     ("simple_spread", {"reward": "mean", "last_action": False, "tau": 0.1}, {"max_cycles": 7}),
     (
@@ -96,7 +96,7 @@ def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: 
     plain = Plain(learner, env)
     if config.per_alpha:
         batch = memory.sample(40)
-        memory.reweigh(batch, 0.01 + np.arange(40))
+        memory.update_priorities(batch, 0.01 + np.arange(40))
         assert len(set(memory.sample(40)["weights"].tolist())) > 3
     for _ in range(4):
         batch = memory.sample(4)
@@ -144,7 +144,7 @@ def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
             assert np.take_along_axis(obs["avail_actions"], action[..., None], 2).all()
             step = env.step(action)
             actor.reset(step.ended)
-            obs = step.seen
+            obs = step.obs
     batch = memory.sample(8)
     packed = pack_sequences(batch["lengths"])
     own = q.read(to_torch(batch), batch, packed)
@@ -233,7 +233,7 @@ def test_nobody_is_there() -> None:
 def test_a_state_goes_on_bit_for_bit(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **changes})
     env, memory, one = played(name, config, **options)
-    two = config.learner(env, memory, seed=7)
+    two = config.learner(env, seed=7)
     actors = [learner.actor(4, explore=True, seed=seed) for seed, learner in enumerate((one, two))]
     obs = env.reset(seed=3)
     for t in range(30):
@@ -251,7 +251,7 @@ def test_a_state_goes_on_bit_for_bit(name: str, changes: dict[str, Any], options
         if t >= 15:
             for key, value in actions[0].items():
                 np.testing.assert_array_equal(value, actions[1][key])
-        obs = step.seen
+        obs = step.obs
     state = two.state_dict()
     for key, value in one.state_dict().items():
         assert torch.equal(state[key], value), key
@@ -289,7 +289,7 @@ def test_acting_changes_nothing_in_the_learner() -> None:
     before = learner.state_dict()
     actor, obs = learner.actor(4, explore=True), env.reset(seed=0)
     for _ in range(5):
-        obs = env.step(actor.act(obs)[0]).seen
+        obs = env.step(actor.act(obs)[0]).obs
     after = learner.state_dict()
     assert all(torch.equal(value, after[key]) for key, value in before.items())
 
@@ -297,7 +297,7 @@ def test_acting_changes_nothing_in_the_learner() -> None:
 def test_chance_is_as_often_as_it_should_be() -> None:
     """Of 20,000 choices among five, a share of epsilon by chance and the rest the best; at epsilon 1 all alike."""
     config = QMIXConfig(**{**SMALL, "recurrent": False}, epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=1000)
-    learner = config.learner(envs.make("simple_spread", num_envs=4), None)
+    learner = config.learner(envs.make("simple_spread", num_envs=4))
     flat = learner.online["agents"].networks.flat.data
     flat.zero_()
     flat[:, -5:] = torch.tensor([0.0, 0.0, 7.0, 0.0, 0.0])
@@ -316,15 +316,13 @@ def test_the_newest_episodes_are_kept_whole(periods: list[int], wanted: int) -> 
     """Lanes whose episodes are of different lengths; what is kept, beside a list of all that has ended."""
     config = QMIXConfig(**{**SMALL, "buffer_size": wanted, "batch_size": 1})
     env = envs.make("simple", num_envs=len(periods), max_cycles=9)
-    memory, ended = config.memory(env, 0), []
+    memory, ended = config.memory(env, lanes=env.num_envs, seed=0), []
     for t in range(60):
         over = np.array([t % period == period - 1 for period in periods])
         obs, none = np.full((len(periods), 1, 4), t, np.float32), np.zeros(len(periods), bool)
         acted = {"action": np.zeros((len(periods), 1), int), "reward": np.zeros((len(periods), 1))}
         memory.append(obs=obs, **acted, terminated=over, truncated=none, final_obs=obs)
         ended += [(t, lane, periods[lane]) for lane in np.flatnonzero(over)]
-        if over.any():
-            config.evict(memory, len(ended), int(over.sum()))
         kept = memory.episodes
         done = kept.terminated & kept.whole
         assert done.sum() == memory.ready == min(len(ended), wanted)
@@ -339,16 +337,13 @@ def test_the_newest_episodes_are_kept_whole(periods: list[int], wanted: int) -> 
 def test_the_oldest_episodes_are_forgotten() -> None:
     config = QMIXConfig(**{**SMALL, "buffer_size": 20})
     env = envs.make("simple_spread", num_envs=4, max_cycles=3)
-    memory, learner = config.memory(env, 0), config.learner(env, None)
+    memory, learner = config.memory(env, lanes=env.num_envs, seed=0), config.learner(env)
     actor, obs, done = learner.actor(4, explore=True), env.reset(seed=0), 0
     for _ in range(60):
         step = env.step(actor.act(obs)[0])
         memory.append(**step.row)
-        fresh = int(step.ended.sum())
-        done += fresh
-        if fresh:
-            config.evict(memory, done, fresh)
-        obs = step.seen
+        done += int(step.ended.sum())
+        obs = step.obs
     kept = memory.episodes
     assert done == 80
     assert len(kept.start) == 20

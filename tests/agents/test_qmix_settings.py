@@ -18,10 +18,10 @@ from recollect.errors import OptionError
 def test_settings_that_cannot_be() -> None:
     env = envs.make("simple_spread", continuous_actions=True)
     with pytest.raises(OptionError, match="action space must be Discrete, got"):
-        QMIXConfig().learner(env, None)
+        QMIXConfig().learner(env)
     env = envs.make("simple_spread")
     with pytest.raises(OptionError) as refused:
-        QMIXConfig(reward="own").learner(env, None)
+        QMIXConfig(reward="own").learner(env)
     assert (
         str(refused.value) == "reward must be sum or mean where values are mixed, got 'own'. Use --mixer none for IQL."
     )
@@ -112,7 +112,7 @@ def test_presets() -> None:
 def test_updates_come_as_often_as_asked() -> None:
     for every, due in ((1.0, [0, 1, 2, 11]), (2.0, [0, 1, 1, 6]), (0.5, [0, 1, 3, 21]), (0.25, [0, 1, 5, 41])):
         config = QMIXConfig(learning_starts=5, update_every=every)
-        assert [config.updates_due(0, episodes) for episodes in (4, 5, 6, 15)] == due
+        assert [config.schedule(4).updates_due(0, episodes) for episodes in (4, 5, 6, 15)] == due
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_more_episodes_than_there_is_room_for() -> None:
     with pytest.raises(
         OptionError, match=r"^buffer_size must fit in memory, got 1000000000. Keep fewer episodes \(--buf"
     ):
-        QMIXConfig(buffer_size=10**9).memory(envs.make("marines_4v4"), 0)
+        QMIXConfig(buffer_size=10**9).memory(envs.make("marines_4v4"), lanes=1, seed=0)

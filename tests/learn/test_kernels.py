@@ -191,7 +191,7 @@ def test_what_runs_natively(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not native(lambda: torch.func.vmap(lambda each: mlp(shape, flat, each))(torch.randn(4, 2, 5, 3)))
     assert not native(lambda: torch.func.grad(lambda each: mlp(shape, each, x).sum())(flat))
     assert not native(lambda: mlp(shape, flat, x, own=(x[..., :1].double(), (0, 0))))
-    with kernels.disabled():
+    with kernels.used(False):
         assert not native(lambda: mlp(shape, flat, x))
     assert native(lambda: mlp(shape, flat, x))
 
@@ -245,3 +245,16 @@ def test_what_is_not_a_number_stays_none() -> None:
     for activation in ACTIVATIONS:
         shape = MLPShape(1, (3, 8, 2), activation)
         assert mlp(shape, torch.randn(1, shape.width), torch.full((4, 3), math.nan)).isnan().all()
+
+
+def test_states_may_lie_in_memory_as_they_will() -> None:
+    """A state whose axes were turned, as that of agents with networks of their own is."""
+    shape = GRUShape(2, 3, 4, 2)
+    flat, x = torch.randn(2, shape.width).requires_grad_(), torch.randn(2, 5, 3)
+    turned = torch.randn(3, 2, 4).transpose(0, 1)
+    grads = []
+    for state in (turned, turned.contiguous()):
+        outputs, last = gru(shape, flat, x, [3, 2], state)
+        grads.append(torch.autograd.grad(outputs.sum(), flat)[0])
+        assert last.shape == state.shape
+    torch.testing.assert_close(grads[0], grads[1])

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recollect.envs.interface import Env
-from recollect.memory import Memory
+from recollect.memory import Memory, Rollout, Storage
 
-__all__ = ["Actor", "Algorithm", "Learner", "Weights"]
+__all__ = ["Actor", "Algorithm", "Experience", "Exports", "Learner", "Schedule", "Weights"]
+
+Experience: TypeAlias = Memory | Rollout
+"""What a learner learns from."""
+
+
+@final
+@dataclass(frozen=True)
+class Schedule:
+    """When updates are due: one for every so many environment steps or ended episodes.
+
+    Args:
+        every: Steps or episodes for an update. A rollout of T steps in E environments is due every T * E steps.
+        first: Steps or episodes before the first update.
+
+    >>> [Schedule(10, first=25).updates_due(steps, episodes=0) for steps in (24, 25, 34, 35)]
+    [0, 1, 1, 2]
+    """
+
+    every: float
+    unit: Literal["steps", "episodes"] = "steps"
+    first: int = 1
+
+    def updates_due(self, steps: int, episodes: int) -> int:
+        """Updates that there should have been after so many."""
+        done, first = steps if self.unit == "steps" else episodes, max(self.first, 1)
+        return 0 if done < first else int((done - first) / self.every) + 1
 
 
 class Weights(NamedTuple):
@@ -51,11 +78,13 @@ class Actor(Protocol):
 class Learner(Protocol):
     """What learns from a memory."""
 
-    memory: Memory | None
-    updates: int
+    def learn(self, memory: Any, obs: Mapping[str, Any]) -> dict[str, float]:
+        """One update from what the memory gives; metrics by name. ``samples`` is how many steps it learned from.
 
-    def learn(self) -> dict[str, float]:
-        """One update from what the memory gives; metrics by name."""
+        Args:
+            memory: What ``Algorithm.memory`` made.
+            obs: What environments show now, by field name, which a rollout's returns go on from.
+        """
 
     def weights(self) -> Weights:
         """What actors need."""
@@ -70,39 +99,44 @@ class Learner(Protocol):
         """Go on from a state."""
 
 
+@runtime_checkable
+class Exports(Protocol):
+    """Learners whose policies can be taken elsewhere."""
+
+    def policy_module(self) -> nn.Module:
+        """The policies alone: a module of tensors with ``inputs`` (shape and dtype by name) and ``outputs`` (names)."""
+
+    def agent_modules(self) -> Mapping[str, nn.Module]:
+        """What acts for the agents of every group, by its name. Tensors of their states have the agents first."""
+
+
 class Algorithm(Protocol):
-    """Settings: a frozen dataclass that holds data only."""
+    """Settings: a frozen dataclass that holds data only, registered by its name.
+
+    What it may have besides: ``summary``, a line in place of its docstring's first; ``default_num_envs``, how many
+    vectorised environments suit it; ``presets``, settings of published code by its name; ``search_space``, ranges that
+    ``recollect tune`` searches; ``advice(env, metrics)``, what to say after the first
+    evaluation of a run that is probably not meant.
+    """
 
     @property
     def name(self) -> str:
         """What it is called by."""
 
-    @property
-    def summary(self) -> str:
-        """What it is, in a line."""
-
-    @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-
-    def updates_due(self, steps: int, episodes: int, /) -> int:
-        """Updates that there should have been after so many environment steps and episodes."""
-
-    def memory(self, env: Env, seed: int) -> Memory:
-        """The memory it learns from: the environment's schema and its own fields, its window and sampler."""
-
-    def evict(self, memory: Memory, episodes: int, fresh: int) -> None:
-        """Forget what is not wanted any more, after some episodes ended.
+    def schedule(self, num_envs: int) -> Schedule:
+        """When updates are due.
 
         Args:
-            episodes: How many there have been.
-            fresh: How many of these are new.
+            num_envs: Environments that step at once.
         """
 
-    def learner(self, env: Env, memory: Memory | None, *, device: torch.device | str, seed: int) -> Learner:
-        """A learner of these settings.
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Experience:
+        """The memory it learns from: the environment's schema and its own fields, its window and sampler.
 
         Args:
-            env: Its agents and spaces.
-            memory: What it learns from; None: it will only act.
+            lanes: Environments that write to it.
+            storage: Where rows live; None: in RAM.
         """
+
+    def learner(self, env: Env, *, device: torch.device | str, seed: int) -> Learner:
+        """A learner of these settings, for an environment's agents and spaces."""

@@ -16,13 +16,16 @@ from torch import Tensor, nn
 
 from recollect.agents.checks import check
 from recollect.agents.inferred_policies import InferredPolicies
-from recollect.agents.interface import Weights
+from recollect.agents.interface import Schedule, Weights
 from recollect.agents.maddpg_actor import MADDPGActor
+from recollect.agents.policy_modules import DeterministicPolicy
+from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.state import Networks, Trained, published
 from recollect.agents.transitions import GroupBatch, GroupReader
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.actions import action_head
+from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES
@@ -31,7 +34,7 @@ from recollect.learn.optimizers import frozen
 from recollect.learn.policies import Critic, Policy, network_maker
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
-from recollect.memory import Memory, NStep, Prioritized, Uniform
+from recollect.memory import Memory, NStep, Prioritized, Storage, Uniform
 from recollect.schema import Field
 from recollect.tensors import to_torch
 
@@ -41,7 +44,7 @@ __all__ = ["MADDPG", "MADDPGConfig"]
 @final
 @dataclass(frozen=True)
 class MADDPGConfig:
-    """Settings of MADDPG."""
+    """MADDPG: deterministic policies for many agents, each with a critic that sees everyone."""
 
     gamma: float = 0.95
     """Discount of a step."""
@@ -74,7 +77,7 @@ class MADDPGConfig:
     init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
     """Initialisation of the weights."""
     encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), or package.module:function(space)."""
+    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
     network: Any = "mlp"
     """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
     td_loss: Any = "mse"
@@ -133,37 +136,36 @@ class MADDPGConfig:
         return "maddpg"
 
     @property
-    def summary(self) -> str:
-        """What it is, in a line."""
-        return "MADDPG: deterministic policies for many agents, each with a critic that sees everyone."
-
-    @property
     def default_num_envs(self) -> int:
         """Vectorised environments that suit it."""
         return 64
 
-    def updates_due(self, steps: int, _episodes: int, /) -> int:
-        """Updates that there should have been by now."""
-        starts = self.learning_starts
-        return 0 if steps < starts else (steps - max(starts, 1)) // self.update_every + 1
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(3e-4, 1e-2, log=True))
+        units = Choice(((64, 64), (128, 128), (256, 256)))
+        more: SearchSpace = {"gamma": Range(0.9, 0.99), "tau": Range(0.003, 0.03, log=True), "hidden": units}
+        return {**rates, **more, "batch_size": Choice((256, 512, 1024)), "update_every": Choice((10, 25, 50, 100))}
 
-    def memory(self, env: Env, seed: int) -> Memory:
+    def schedule(self, _num_envs: int) -> Schedule:
+        """When updates are due."""
+        return Schedule(self.update_every, first=self.learning_starts)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: transitions of all agents together."""
-        schema, lanes = env.schema, env.num_envs
+        schema = env.schema
         if self.ensemble > 1:
             for group in env.groups:
-                schema = schema.plus(**{group.key("ensemble_index"): Field((len(group),), "uint8")})
+                schema = schema.with_fields(**{group.key("ensemble_index"): Field((len(group),), "uint8")})
         rows = max(self.capacity // lanes, 2 * self.n_step + 2)
         sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
-        window = NStep(self.n_step, gamma=self.gamma)
-        return Memory(schema, capacity=rows * lanes, lanes=lanes, sampler=sampler, window=window, seed=seed)
+        parts: dict[str, Any] = {"sampler": sampler, "window": NStep(self.n_step, gamma=self.gamma), "storage": storage}
+        return Memory(schema, capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
 
-    def evict(self, memory: Memory, episodes: int, fresh: int) -> None:
-        """The memory overwrites its oldest rows by itself."""
-
-    def learner(self, env: Env, memory: Memory | None, *, device: torch.device | str = "cpu", seed: int = 0) -> MADDPG:
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> MADDPG:
         """A learner of these settings."""
-        return MADDPG(self, env.groups, memory, device=device, seed=seed)
+        return MADDPG(self, env.groups, device=device, seed=seed)
 
 
 _CHOICES = {"activation": tuple(ACTIVATIONS), "init": INITS, "noise": ("gaussian", "ou")}
@@ -192,7 +194,7 @@ class Group(nn.Module):
         self.own = spec.name in config.ddpg or "all" in config.ddpg
         """Whether critics see their own agent only."""
         shared = spec.name in config.parameter_sharing or "all" in config.parameter_sharing
-        encoder = resolve("encoder", config.encoder, {"auto": None})
+        encoder = resolve("encoder", config.encoder, ENCODERS)
         network = resolve("network", config.network, {"mlp": None})
         options = {"activation": config.activation, "init": config.init, "generator": generator}
         make = network_maker(network, config.hidden, **options)
@@ -224,14 +226,12 @@ class MADDPG:
 
     Args:
         groups: The environment's agents.
-        memory: What it learns from; None: ``update`` is given batches.
     """
 
     def __init__(
         self,
         config: MADDPGConfig,
         groups: Sequence[AgentGroup],
-        memory: Memory | None = None,
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
@@ -240,7 +240,7 @@ class MADDPG:
             if name != "all" and name not in [group.name for group in groups]:
                 known = ", ".join(group.name or "(one group without a name)" for group in groups)
                 raise OptionError("group", f"be one of {known}, or all", repr(name))
-        self.config, self.memory, self.updates, self._version = config, memory, 0, 0
+        self.config, self.updates, self._version = config, 0, 0
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
@@ -260,41 +260,47 @@ class MADDPG:
             optimize = self.networks.optimize
             self.trained.append({what: optimize(f"{label}.{what}", *part) for what, part in parts.items()})
 
-    def learn(self) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
-        if self.memory is None:
-            raise OptionError("memory", "be given to learn from", None)
-        batch = self.memory.sample(self.config.batch_size)
-        metrics, td_errors = self.update(batch)
+        batch = memory.sample(self.config.batch_size)
+        recent = memory.newest(self.config.batch_size) if self.config.infer_policies else None
+        metrics, td_errors = self.update(batch, recent)
         if self.config.per_alpha:
             mean = torch.stack([error.abs().mean(dim=(0, 1)) for error in td_errors]).mean(dim=0)
-            self.memory.reweigh(batch, mean.cpu().numpy())
-        return dict(zip(metrics, torch.stack(list(metrics.values())).tolist(), strict=True))
+            memory.update_priorities(batch, mean.cpu().numpy())
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
 
-    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
-        """One step of all networks; metrics, and temporal-difference errors ``[critics, A, B]`` of every group."""
+    def update(
+        self, batch: Mapping[str, Any], recent: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Tensor], list[Tensor]]:
+        """One step of all networks; metrics, and temporal-difference errors ``[critics, A, B]`` of every group.
+
+        Args:
+            recent: What agents did lately, for inferred policies; None: those of the batch.
+        """
         config = self.config
         self.updates, self._version = self.updates + 1, self._version + 1
         rows = to_torch(dict(batch), self.networks.device)
         data = [group.reader.transitions(rows) for group in self.groups]
         with torch.no_grad():
             next_action = [self._target_action(*pair) for pair in zip(self.groups, data, strict=True)]
-        recent = self._recent(data) if config.infer_policies else data
+        lately = data if recent is None else self._rows(recent)
         metrics: dict[str, Tensor] = {}
         td_errors = []
         for index, group in enumerate(self.groups):
             if group.inferred is not None:
-                loss = group.inferred.loss(recent, config.infer_entropy)
+                loss = group.inferred.loss(lately, config.infer_entropy)
                 self._step(index, "inferred", loss.sum())
                 metrics[group.spec.key("inferred_loss")] = loss.detach().mean()
             loss, td_error = self.critic_loss(index, data, next_action, rows)
-            self._step(index, "critic", loss)
+            metrics[group.spec.key("critic_grad_norm")] = self._step(index, "critic", loss)
             metrics[group.spec.key("critic_loss")] = loss.detach()
             td_errors.append(td_error.detach())
         if self.updates % config.policy_delay == 0:
             for index, group in enumerate(self.groups):
                 loss = self.actor_loss(index, data)
-                self._step(index, "policy", loss)
+                metrics[group.spec.key("actor_grad_norm")] = self._step(index, "policy", loss)
                 metrics[group.spec.key("actor_loss")] = loss.detach()
             for part in (part for trained in self.trained for part in trained.values()):
                 part.update_target(config.tau)
@@ -346,17 +352,15 @@ class MADDPG:
             action = (action + noise.clamp_(-2.5 * std, 2.5 * std)).clamp_(-1, 1)
         return action
 
-    def _recent(self, data: list[GroupBatch]) -> list[GroupBatch]:
-        """What agents did lately: the newest rows, which the policies of now acted in."""
-        if self.memory is None:
-            return data
-        rows = to_torch(self.memory.newest(self.config.batch_size), self.networks.device)
-        return [group.reader.rows(rows) for group in self.groups]
+    def _rows(self, rows: Mapping[str, Any]) -> list[GroupBatch]:
+        """Rows as they are stored, by group."""
+        tensors = to_torch(dict(rows), self.networks.device)
+        return [group.reader.rows(tensors) for group in self.groups]
 
-    def _step(self, index: int, what: str, loss: Tensor) -> None:
+    def _step(self, index: int, what: str, loss: Tensor) -> Tensor:
         config = self.config
         lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
-        self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
+        return self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
 
     def weights(self) -> Weights:
         """The policies, and the running statistics of what they read."""
@@ -366,6 +370,14 @@ class MADDPG:
         """Agents that act with the weights of now."""
         networks = copy.deepcopy(self._acting)
         return MADDPGActor(self.config, networks, num_envs, self.networks.device, explore=explore, seed=seed)
+
+    def policy_module(self) -> DeterministicPolicy:
+        """The policies alone, as a function of tensors; a copy."""
+        return DeterministicPolicy([(pair[0], pair[1]) for pair in copy.deepcopy(self._acting)])  # type: ignore[index]
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agents of every group, by its name."""
+        return {group.spec.name: group.policy for group in self.groups}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""

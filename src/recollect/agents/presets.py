@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["qmix_presets"]
+__all__ = ["coma_presets", "mappo_presets", "qmix_presets"]
 
 _QMIX: dict[str, dict[str, Any]] = {
     "pymarl": {
@@ -52,3 +52,98 @@ def qmix_presets(*, independent: bool) -> dict[str, dict[str, Any]]:
     """Settings of QMIX, VDN or IQL by the name of the code that has them."""
     more = _INDEPENDENT if independent else {}
     return {name: {**values, **more.get(name, {})} for name, values in _QMIX.items()}
+
+
+_EPYMARL_PPO: dict[str, Any] = {
+    "gamma": 0.99,
+    "n_step": 5,
+    "target_tau": 0.01,
+    "epochs": 4,
+    "minibatches": 1,
+    "entropy": 1e-3,
+    "actor_lr": 3e-4,
+    "critic_lr": 3e-4,
+    "eps": 1e-8,
+    "td_loss": "mse",
+    "value_norm": "none",
+    "normalize_advantage": False,
+    "standardize_reward": True,
+    "reward": "sum",
+    "recurrent": True,
+    "recurrent_critic": False,
+    "chunk_length": 10_000,
+    "hidden": (128, 128),
+    "init": "uniform",
+}
+_EPYMARL_A2C: dict[str, Any] = {**_EPYMARL_PPO, "epochs": 1, "actor_lr": 5e-4, "critic_lr": 5e-4}
+_PAPER: dict[str, Any] = {
+    "gamma": 0.99,
+    "bootstrap_on_truncation": False,
+    "epochs": 10,
+    "minibatches": 1,
+    "actor_lr": 7e-4,
+    "critic_lr": 7e-4,
+    "value_clip": 0.2,
+    "td_loss": "mse",
+    "reward": "sum",
+    "recurrent": True,
+    "hidden": (64, 64),
+    "activation": "tanh",
+}
+_XUANCE: dict[str, Any] = {
+    "epochs": 10,
+    "minibatches": 1,
+    "actor_lr": 7e-4,
+    "critic_lr": 7e-4,
+    "value_clip": 0.2,
+    "td_loss": "mse",
+    "hidden": (64, 64),
+}
+_MAPPO: dict[str, dict[str, dict[str, Any]]] = {
+    "mappo": {"epymarl": _EPYMARL_PPO, "paper": _PAPER, "xuance": {**_XUANCE, "epochs": 1}},
+    "ippo": {"epymarl": _EPYMARL_PPO, "paper": _PAPER, "xuance": {**_XUANCE, "gamma": 0.99, "rollout": 200}},
+    "maa2c": {"epymarl": {**_EPYMARL_A2C, "entropy": 0.01}},
+    "ia2c": {"epymarl": _EPYMARL_A2C},
+}
+"""EPyMARL, the MAPPO paper, XuanCe."""
+
+
+def mappo_presets(name: str) -> dict[str, dict[str, Any]]:
+    """Settings of MAPPO, IPPO, MAA2C or IA2C by the name of the code that has them."""
+    return _MAPPO.get(name, {})
+
+
+_COMA: dict[str, dict[str, Any]] = {
+    "epymarl": {
+        "gamma": 0.99,
+        "n_step": 10,
+        "critic_epochs": 1,
+        "minibatches": 1,
+        "entropy": 1e-3,
+        "actor_lr": 3e-4,
+        "critic_lr": 3e-4,
+        "eps": 1e-8,
+        "target_update_interval": 200,
+        "normalize_advantage": False,
+        "reward": "sum",
+        "recurrent": True,
+        "init": "uniform",
+    },
+    "xuance": {
+        "gamma": 0.99,
+        "rollout": 200,
+        "critic_epochs": 10,
+        "minibatches": 1,
+        "entropy": 0.0,
+        "target_update_interval": 20,
+        "normalize_advantage": False,
+        "standardize_reward": False,
+        "hidden": (64, 128),
+    },
+}
+"""EPyMARL and XuanCe."""
+
+
+def coma_presets() -> dict[str, dict[str, Any]]:
+    """Settings of COMA by the name of the code that has them."""
+    return _COMA

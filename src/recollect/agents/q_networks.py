@@ -92,7 +92,7 @@ class QNetworks(nn.Module):
             raise OptionError("action space", "be Discrete", group.action_space, remedy)
         self.group, self._masked = group, masked and group.mask
         self.agents, self.choices = len(group), int(group.action_space.n)
-        self._start = int(group.action_space.start)
+        self.start = int(group.action_space.start)
         self.shared = shared
         count = 1 if shared else self.agents
         self.encoders = Encoders(count, group.obs_space, encoder)
@@ -119,6 +119,16 @@ class QNetworks(nn.Module):
         rows = (1, num_envs * self.agents) if self.shared else (self.agents, num_envs)
         return self._one_hot_agent.new_zeros(*rows, self.state_size)
 
+    def packed_state(self, state: Tensor) -> Tensor:
+        """States ``[E, A, size]`` as ``step`` takes them."""
+        if not self.state_size:
+            return state
+        return state.reshape(1, -1, self.state_size) if self.shared else state.transpose(0, 1)
+
+    def unpacked_state(self, state: Tensor, num_envs: int) -> Tensor:
+        """States as ``step`` gives them, as ``[E, A, size]``."""
+        return state.reshape(num_envs, self.agents, self.state_size) if self.shared else state.transpose(0, 1)
+
     def reset_state(self, state: Tensor, mask: Tensor) -> None:
         """States begin anew where episodes ended ``[E]``."""
         if not self.state_size:
@@ -130,7 +140,7 @@ class QNetworks(nn.Module):
 
     def step(self, obs: Any, last_action: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``[E, A, n]`` of observations ``[E, A, ...]`` and actions before ``[E, A]``, and the states after."""
-        envs = len(last_action)
+        envs = last_action.shape[0]  # len() would make it a constant for torch.export
         agent = torch.arange(self.agents, device=last_action.device).repeat(envs)
         inputs = self._inputs(map_tensors(lambda x: x.flatten(0, 1), obs), last_action.flatten(), agent)
         q, state = self._run(inputs, [inputs.shape[1]], state)
@@ -138,7 +148,7 @@ class QNetworks(nn.Module):
 
     def to_env(self, action: Tensor) -> Any:
         """Actions as the environment counts them."""
-        return action.cpu().numpy() + self._start
+        return action.cpu().numpy() + self.start
 
     # ---- learning --------------------------------------------------------------------------------------------------
 
@@ -147,7 +157,7 @@ class QNetworks(nn.Module):
         fields = batch[self.group.name] if self.group.name else batch
         device = self._one_hot_agent.device
         obs_rows = torch.from_numpy(packed.obs).to(device)
-        action = fields["action"].index_select(0, torch.from_numpy(packed.steps).to(device)) - self._start
+        action = fields["action"].index_select(0, torch.from_numpy(packed.steps).to(device)) - self.start
         last = action.new_full((len(packed.obs), self.agents), -1)
         last[torch.from_numpy(packed.after).to(device)] = action
         agent_mask = fields["agent_mask"].index_select(0, obs_rows) if self._masked else None

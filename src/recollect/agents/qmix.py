@@ -16,17 +16,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from recollect.agents.advice import one_team
 from recollect.agents.checks import check
-from recollect.agents.eviction import evict_episodes
-from recollect.agents.interface import Weights
+from recollect.agents.interface import Schedule, Weights
 from recollect.agents.mixing import Mixing
+from recollect.agents.policy_modules import GreedyPolicy
 from recollect.agents.presets import qmix_presets
 from recollect.agents.q_networks import AgentSequence, QNetworks
 from recollect.agents.qmix_actor import QMIXActor
 from recollect.agents.reward_stats import RewardStats
+from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.state import Networks, published
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
+from recollect.learn.encoders import ENCODERS
 from recollect.learn.exploration import greedy
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
@@ -35,7 +38,7 @@ from recollect.learn.polyak import Polyak, target_of
 from recollect.learn.returns import n_step_return, td_lambda_return
 from recollect.learn.schedules import linear
 from recollect.learn.sequences import PackedEpisodes, pack_sequences
-from recollect.memory import Episodes, Memory, Prioritized, Uniform
+from recollect.memory import Episodes, Memory, Prioritized, Storage, Uniform
 from recollect.tensors import to_torch
 
 __all__ = ["QMIX", "QMIXConfig"]
@@ -107,7 +110,7 @@ class QMIXConfig:
     hidden: int = 64
     """Units of the agents' networks."""
     encoder: Any = "auto"
-    """Of observations, before the agents' networks: auto (by the space), or package.module:function(space)."""
+    """Of observations, before the agents' networks: auto (by the space), flat, or package.module:function(space)."""
     network: Any = "auto"
     """Of agents: auto (by recurrent), or package.module:function(inputs, outputs)."""
     td_loss: Any = "mse"
@@ -163,29 +166,42 @@ class QMIXConfig:
         """Vectorised environments that suit it: more would make too many updates follow one another."""
         return 32
 
-    def updates_due(self, _steps: int, episodes: int, /) -> int:
-        """Updates that there should have been by now."""
-        first = max(self.learning_starts, 1)
-        return 0 if episodes < first else int((episodes - first) / self.update_every) + 1
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        return {
+            "lr": Range(2e-4, 3e-3, log=True),
+            "gamma": Range(0.9, 0.99),
+            "td_lambda": Range(0.0, 0.9),
+            "hidden": Choice((64, 128)),
+            "batch_size": Choice((16, 32, 64)),
+            "update_every": Choice((0.5, 1.0, 2.0)),
+        }
 
-    def memory(self, env: Env, seed: int) -> Memory:
+    def schedule(self, _num_envs: int) -> Schedule:
+        """When updates are due."""
+        return Schedule(self.update_every, "episodes", first=self.learning_starts)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: rows for the longest episodes, of which only those that happen take room."""
-        rows = (-(-self.buffer_size // env.num_envs) + 2) * ((env.limit or _LONG) + 1) * env.num_envs
+        rows = (-(-self.buffer_size // lanes) + 2) * ((env.max_episode_steps or _LONG) + 1) * lanes
         sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
-        parts: dict[str, Any] = {"sampler": sampler, "window": Episodes(packed=True), "seed": seed}
+        parts: dict[str, Any] = {"sampler": sampler, "window": Episodes(packed=True), "seed": seed, "storage": storage}
         try:
-            return Memory(env.schema, capacity=rows, lanes=env.num_envs, **parts)
+            return Memory(env.schema, capacity=rows, lanes=lanes, max_episodes=self.buffer_size, **parts)
         except OptionError as error:
             remedy = f"Keep fewer episodes (--buffer-size), or have fewer environments (--num-envs). {error}"
             raise OptionError("buffer_size", "fit in memory", self.buffer_size, remedy) from None
 
-    def evict(self, memory: Memory, episodes: int, fresh: int) -> None:
-        """Forget the oldest episodes, now and then, where there are more than ``buffer_size``."""
-        evict_episodes(memory, self.buffer_size, episodes, fresh)
+    def advice(self, env: Env, metrics: Mapping[str, float]) -> str:
+        """What someone who mixes the values of opponents should know; nothing where all get the same."""
+        if self.mixer == "none":
+            return ""
+        return one_team(f"{self.name} learns the sum", env, metrics, "iql or maddpg")
 
-    def learner(self, env: Env, memory: Memory | None, *, device: torch.device | str = "cpu", seed: int = 0) -> QMIX:
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> QMIX:
         """A learner of these settings."""
-        return QMIX(self, env, memory, device=device, seed=seed)
+        return QMIX(self, env, device=device, seed=seed)
 
 
 @final
@@ -194,25 +210,23 @@ class QMIX:
 
     Args:
         env: Its agents, its state if it has one.
-        memory: What it learns from; None: ``update`` is given batches.
     """
 
     def __init__(
         self,
         config: QMIXConfig,
         env: Env,
-        memory: Memory | None = None,
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
     ) -> None:
-        self.config, self.memory, self.updates, self._version = config, memory, 0, 0
+        self.config, self.updates, self._version = config, 0, 0
         self._groups, self._shared_reward = env.groups, env.shared_reward
         self._names = [group.name or "agents" for group in env.groups]
         own = config.own_reward and not env.shared_reward
         if config.mixer != "none" and own:
             raise OptionError("reward", "be sum or mean where values are mixed", "'own'", "Use --mixer none for IQL.")
-        encoder = resolve("encoder", config.encoder, {"auto": None})
+        encoder = resolve("encoder", config.encoder, ENCODERS)
         how: dict[str, Any] = {
             **{name: getattr(config, name) for name in ("hidden", "recurrent", "last_action", "agent_id")},
             "shared": config.parameter_sharing,
@@ -237,15 +251,14 @@ class QMIX:
         self.optimizer = make_optimizer(config.optimizer, self._parameters, config.lr, config.eps)
         self.networks.optimizers["online"] = self.optimizer
 
-    def learn(self) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
-        if self.memory is None:
-            raise OptionError("memory", "be given to learn from", None)
-        batch = self.memory.sample(self.config.batch_size)
+        batch = memory.sample(self.config.batch_size)
         metrics, td_error = self.update(batch)
         if self.config.per_alpha:
-            self.memory.reweigh(batch, td_error.cpu().numpy())
-        return dict(zip(metrics, torch.stack(list(metrics.values())).tolist(), strict=True))
+            memory.update_priorities(batch, td_error.cpu().numpy())
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": int(np.sum(batch["lengths"]))}
 
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of all networks from packed episodes; metrics, and each episode's mean absolute error ``[B]``."""
@@ -349,6 +362,14 @@ class QMIX:
         """Agents that act with the weights of now."""
         networks = copy.deepcopy(self._acting)
         return QMIXActor(self.config, networks, num_envs, self.networks.device, explore=explore, seed=seed)
+
+    def policy_module(self) -> GreedyPolicy:
+        """The agents' networks alone, as a function of tensors; a copy."""
+        return GreedyPolicy(list(copy.deepcopy(self._acting)))  # type: ignore[arg-type]
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agents of every group, by its name."""
+        return {group.group.name: group for group in self._agents}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""

@@ -42,6 +42,11 @@ class RewardStats(nn.Module):
         for rms, own, counted in zip(self.rms, rewards.T, masks.T, strict=False):
             rms.update(own, counted)  # type: ignore[operator]
 
+    def learned(self, reward: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Take rewards in, and return them as they are learned from; ``mask`` says which of them count."""
+        self.update(reward, torch.ones_like(reward) if mask is None else mask)
+        return self.standardized(reward)
+
     def standardized(self, reward: Tensor) -> Tensor:
         """Rewards ``[..., columns]`` or ``[...]`` as they are learned from."""
         if not self.rms:

@@ -26,26 +26,28 @@ __all__ = ["Networks", "Trained", "below", "load_weights", "published"]
 
 @final
 class Trained:
-    """A module that learns: its optimiser, and the target that follows it."""
+    """A module that learns: its optimiser, and the target that follows it if there is one."""
 
-    def __init__(self, module: nn.Module, target: nn.Module, optimizer: Optimizer, lr: float) -> None:
+    def __init__(self, module: nn.Module, target: nn.Module | None, optimizer: Optimizer, lr: float) -> None:
         self.optimizer, self._lr = optimizer, lr
         self.parameters = list(module.parameters())
-        self._polyak = Polyak(target, module)
+        self._polyak = None if target is None else Polyak(target, module)
         self._networks = per_network(module)
 
-    def step(self, loss: Tensor, *, max_grad_norm: float, lr_scale: float = 1.0) -> None:
-        """Down the gradient of a loss; the gradient norm of every network is clipped by itself."""
+    def step(self, loss: Tensor, *, max_grad_norm: float, lr_scale: float = 1.0) -> Tensor:
+        """Down the gradient of a loss; the gradient norm of every network is clipped by itself. Returns their mean."""
         set_lr(self.optimizer, self._lr * lr_scale)
         for parameter in self.parameters:
             parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
-        clip_grad_norm_each_(self._networks, max_grad_norm)
+        norm = clip_grad_norm_each_(self._networks, max_grad_norm)
         self.optimizer.step()
+        return norm
 
     def update_target(self, tau: float) -> None:
         """A soft update of the target."""
-        self._polyak.update(tau)
+        if self._polyak is not None:
+            self._polyak.update(tau)
 
 
 @final
@@ -77,9 +79,9 @@ class Networks:
             module.float()
         self.modules[name] = module.to(self.device)
 
-    def optimize(self, name: str, module: nn.Module, target: nn.Module, lr: float) -> Trained:
+    def optimize(self, name: str, module: nn.Module, target: nn.Module | None, lr: float, eps: float = 0.0) -> Trained:
         """An optimiser (Adam) of a module that has been taken in, or is part of one."""
-        made = Trained(module, target, make_optimizer("adam", module.parameters(), lr), lr)
+        made = Trained(module, target, make_optimizer("adam", module.parameters(), lr, eps), lr)
         self.optimizers[name] = made.optimizer
         return made
 

@@ -37,8 +37,11 @@ class ActionHead(Protocol):
     def normalize(self, action: Tensor) -> Tensor:
         """Normalised actions of actions as they are stored."""
 
-    def to_env(self, action: Tensor) -> Array:
+    def env_action(self, action: Tensor) -> Tensor:
         """Actions as the environment takes them, of normalised ones."""
+
+    def to_env(self, action: Tensor) -> Array:
+        """The same as arrays of the environment's dtype."""
 
 
 @final
@@ -70,10 +73,15 @@ class BoxActions(nn.Module):
         flat = action.reshape(*action.shape[: action.dim() - len(self.space.shape)], self.width)
         return (flat.to(torch.float32) - self.center) / self.radius
 
-    def to_env(self, action: Tensor) -> Array:
+    def env_action(self, action: Tensor) -> Tensor:
         """Actions between low and high."""
-        scaled = (self.center + self.radius * action).cpu().numpy().reshape(*action.shape[:-1], *self.space.shape)
-        scaled = np.rint(scaled) if np.issubdtype(self.space.dtype, np.integer) else scaled
+        scaled = (self.center + self.radius * action).clamp(self.center - self.radius, self.center + self.radius)
+        scaled = scaled.round() if np.issubdtype(self.space.dtype, np.integer) else scaled
+        return scaled.reshape(*action.shape[:-1], *self.space.shape)
+
+    def to_env(self, action: Tensor) -> Array:
+        """The same, within the space to the last bit."""
+        scaled = self.env_action(action).cpu().numpy()
         return np.clip(scaled, self.space.low, self.space.high).astype(self.space.dtype, copy=False)
 
 
@@ -118,11 +126,15 @@ class DiscreteActions(nn.Module):
         ]
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)).to(torch.float32)
 
-    def to_env(self, action: Tensor) -> Array:
+    def env_action(self, action: Tensor) -> Tensor:
         """The choices' numbers."""
         turned = torch.split(action.transpose(-1, -2), list(self.nvec), dim=-2)
         parts = [part.max(dim=-2).indices + first for part, first in zip(turned, self.start, strict=True)]
-        return (parts[0] if self._single else torch.stack(parts, dim=-1)).cpu().numpy()
+        return parts[0] if self._single else torch.stack(parts, dim=-1)
+
+    def to_env(self, action: Tensor) -> Array:
+        """The same as an array."""
+        return self.env_action(action).cpu().numpy()
 
 
 @final
@@ -146,6 +158,10 @@ class SimplexActions(nn.Module):
     def normalize(self, action: Tensor) -> Tensor:
         """As they are."""
         return action.to(torch.float32)
+
+    def env_action(self, action: Tensor) -> Tensor:
+        """As they are."""
+        return action
 
     def to_env(self, action: Tensor) -> Array:
         """As they are."""

@@ -272,7 +272,8 @@ class Gaussian:
 
     def rsample(self, generator: Generator = None) -> Tensor:
         """Mean plus noise times deviation."""
-        noise = torch.empty_like(self.mean).normal_(generator=generator)
+        mean = self.mean  # the noise comes in one order, however the mean lies in memory
+        noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)
         return self.mean + self.log_std.exp() * noise
 
     def log_prob(self, action: Tensor) -> Tensor:

@@ -14,7 +14,16 @@ from torch.nn import functional as F
 from recollect.errors import OptionError
 from recollect.tensors import map_tensors
 
-__all__ = ["Encoder", "EncoderFactory", "ImageEncoder", "TreeEncoder", "VectorEncoder", "auto_encoder"]
+__all__ = [
+    "ENCODERS",
+    "Encoder",
+    "EncoderFactory",
+    "FlatEncoder",
+    "ImageEncoder",
+    "TreeEncoder",
+    "VectorEncoder",
+    "auto_encoder",
+]
 
 EncoderFactory = Callable[[Any], nn.Module]
 """Makes a module that reads observations ``[B, *space.shape]`` and gives features ``[B, n]``."""
@@ -135,6 +144,21 @@ class ImageEncoder(nn.Module):
 
 
 @final
+class FlatEncoder(nn.Module):
+    """All numbers one after another, bytes scaled to 0..1; it learns nothing."""
+
+    def __init__(self, space: Space[Any]) -> None:
+        super().__init__()
+        if not isinstance(space, spaces.Box):
+            raise OptionError("observation space", "be a Box for a flat encoder", space)
+        self._scale = 1 / 255 if space.dtype == np.uint8 else 1.0
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """``[B, n]``."""
+        return obs.flatten(1).to(torch.float32) * self._scale
+
+
+@final
 class TreeEncoder(nn.Module):
     """An encoder for each part of a Dict or Tuple, their features one after another."""
 
@@ -176,3 +200,7 @@ def _features(module: nn.Module, space: Space[Any]) -> int:
     if found.dim() != 2 or len(found) != 1:
         raise OptionError("encoder", "give features [B, n] of observations [B, ...]", f"{list(found.shape)} for one")
     return int(found.shape[1])
+
+
+ENCODERS: dict[str, EncoderFactory | None] = {"auto": None, "flat": FlatEncoder}
+"""Encoders by name; None is ``auto_encoder``."""

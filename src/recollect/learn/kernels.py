@@ -24,13 +24,13 @@ __all__ = [
     "GRUShape",
     "MLPShape",
     "Own",
-    "disabled",
     "gru",
     "gru_torch",
     "mlp",
     "mlp_torch",
     "replaced",
     "use",
+    "used",
 ]
 
 ACTIVATIONS: dict[str, Any] = {
@@ -54,14 +54,14 @@ def use(enabled: bool) -> None:
 
 
 @contextmanager
-def disabled() -> Iterator[None]:
-    """Everything in torch for a while.
+def used(enabled: bool) -> Iterator[None]:
+    """Native passes, or everything in torch, for a while.
 
-    >>> with disabled():
+    >>> with used(False):
     ...     pass
     """
     before = _enabled
-    use(False)
+    use(enabled)
     try:
         yield
     finally:
@@ -351,8 +351,11 @@ class _GRU(torch.autograd.Function):
         down = x.new_zeros(*x.shape[:2], shape.outputs) if grad is None else _by_rows(grad)
         to_flat = torch.empty_like(flat)
         to_inputs = torch.empty(x.shape) if needed[1] else None
+        whole = torch.contiguous_format
         to_state = (
-            torch.zeros_like(state) if grad_state is None else grad_state.clone(memory_format=torch.contiguous_format)
+            torch.zeros_like(state, memory_format=whole)
+            if grad_state is None
+            else grad_state.clone(memory_format=whole)
         )
         arrays = [None if each is None else each.numpy() for each in (to_inputs, to_state)]
         _recurrent(shape).backward(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["TD_LOSSES", "huber", "squared"]
+__all__ = ["TD_LOSSES", "clipped_surrogate", "clipped_value", "huber", "masked_mean", "squared"]
 
 
 def squared(td_error: Tensor) -> Tensor:
@@ -23,6 +23,32 @@ def huber(td_error: Tensor) -> Tensor:
     [0.125, 2.5]
     """
     return F.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
+
+
+def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean of values that count; 0 where none does.
+
+    >>> masked_mean(torch.tensor([1.0, 3.0, 9.0]), torch.tensor([True, True, False])).item()
+    2.0
+    """
+    return values.mean() if mask is None else (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """min(r A, clip(r, 1 - eps, 1 + eps) A): equation 7 of PPO (Schulman et al. 2017), to be made large.
+
+    >>> clipped_surrogate(torch.tensor([1.5, 0.5, 0.5]), torch.tensor([1.0, 1.0, -1.0]), clip=0.2).tolist()
+    [1.2000000476837158, 0.5, -0.800000011920929]
+    """
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+
+
+def clipped_value(
+    value: Tensor, old_value: Tensor, returns: Tensor, clip: float, loss: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The larger of the losses of a value and of one that moved from the old value by at most ``clip``."""
+    near = old_value + (value - old_value).clamp(-clip, clip)
+    return torch.maximum(loss(returns - value), loss(returns - near))
 
 
 TD_LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"mse": squared, "huber": huber}

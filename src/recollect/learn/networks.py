@@ -112,6 +112,8 @@ class StackedMLP(_Flat):
             gain = last_gain if index == len(layers) - 1 else _GAINS.get(activation, math.sqrt(2))
             for network in range(num_networks):
                 _draw(weight[network], init, gain, generator)
+                if init == "uniform" and index == len(layers) - 1:
+                    weight[network].mul_(last_gain)
                 if init == "uniform":
                     bound = (last_gain if index == len(layers) - 1 else 1.0) / math.sqrt(weight.shape[1])
                     bias[network].uniform_(-bound, bound, generator=generator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -46,7 +47,7 @@ def set_lr(optimizer: Optimizer, lr: float) -> None:
 
 def per_network(module: nn.Module) -> list[Tensor | list[Tensor]]:
     """The parameters of networks that lie side by side in a module: tensors ``[N, P]`` with a network a row, and lists
-    that are a network each.
+    that are a network each. What is of no network, such as a learned deviation, comes last.
     """
     found: list[Tensor | list[Tensor]] = []
     for part in module.modules():
@@ -54,24 +55,28 @@ def per_network(module: nn.Module) -> list[Tensor | list[Tensor]]:
             found.append(part.flat)
         elif isinstance(part, (Copies, Encoders)):
             found += [list(network.parameters()) for network in part.networks]
+    known = {id(tensor) for each in found for tensor in ([each] if isinstance(each, Tensor) else each)}
+    found.append([parameter for parameter in module.parameters() if id(parameter) not in known])
     return [each for each in found if len(each)]
 
 
 @torch.no_grad()
-def clip_grad_norm_each_(networks: Iterable[Tensor | list[Tensor]], max_norm: float) -> None:
-    """Clip the gradient norm of every network by itself.
+def clip_grad_norm_each_(networks: Iterable[Tensor | list[Tensor]], max_norm: float) -> Tensor:
+    """Clip the gradient norm of every network by itself; the mean of these norms as they were.
 
     Args:
         networks: As ``per_network`` finds them.
         max_norm: 0 leaves gradients as they are.
     """
-    if not max_norm:
-        return
+    norms = []
     for network in networks:
         if isinstance(network, list):
-            clip_grad_norm_(network, max_norm)
+            norms.append(clip_grad_norm_(network, max_norm or math.inf).reshape(1))
         elif network.grad is not None:
-            network.grad.renorm_(2, 0, max_norm)
+            norms.append(torch.linalg.vector_norm(network.grad.flatten(1), dim=1))
+            if max_norm:
+                network.grad.renorm_(2, 0, max_norm)
+    return torch.cat(norms).mean() if norms else torch.zeros(())
 
 
 def optimizer_state(optimizer: Optimizer) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-__all__ = ["AgentSequences", "PackedEpisodes", "pack_sequences", "trim_inactive"]
+__all__ = ["AgentSequences", "PackedEpisodes", "Segments", "pack_segments", "pack_sequences", "trim_inactive"]
 
 Array = np.ndarray[Any, Any]
 
@@ -99,3 +99,48 @@ def trim_inactive(packed: PackedEpisodes, agent_mask: Array) -> AgentSequences:
     which = order[rank]
     take = (packed.offsets[step] + which // agents) * agents + which % agents
     return AgentSequences(take, going.sum(axis=1))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Pieces of sequences ``[B, L]`` within one episode each, packed: by time, the longest first."""
+
+    rows: Array
+    """For each packed row its place among ``[B * L]``, ``[R]``."""
+    batch_sizes: Array
+    """Pieces that are still going at each time."""
+    sequence: Array
+    """The sequence that each piece is of, ``[S]``."""
+    carried: Array
+    """Whether a piece goes on from the state that its sequence began with, ``[S]``; else an episode begins."""
+
+
+def pack_segments(starts: Array, mask: Array) -> Segments:
+    """How sequences are packed in which episodes begin.
+
+    >>> segments = pack_segments(np.array([[False, True, False]]), np.array([[True, True, True]]))
+    >>> segments.rows.tolist(), segments.batch_sizes.tolist(), segments.carried.tolist()
+    ([1, 0, 2], [2, 1], [False, True])
+
+    Args:
+        starts: Where an episode begins, ``[B, L]``.
+        mask: Where there are steps, ``[B, L]``; those of a sequence are its first ones.
+    """
+    length = starts.shape[1]
+    begins = starts & mask
+    begins[:, 0] = mask[:, 0]
+    sequence, first = np.nonzero(begins)
+    ends = np.append(first[1:], length)
+    ends[:-1][sequence[1:] != sequence[:-1]] = length
+    lengths = np.minimum(ends, mask.sum(axis=1)[sequence]) - first
+    order = np.argsort(-lengths, kind="stable")
+    sequence, first, lengths = sequence[order], first[order], lengths[order]
+    time = np.arange(lengths[0] if len(lengths) else 0)[:, None]
+    going = time < lengths
+    return Segments(
+        rows=((sequence * length + first) + time)[going],
+        batch_sizes=going.sum(axis=1),
+        sequence=sequence,
+        carried=(first == 0) & ~starts[sequence, first],
+    )

@@ -1,0 +1,342 @@
+"""COMA: policy gradients with a counterfactual baseline (Foerster et al. 2018).
+
+An agent's advantage is what its action was worth, less what its other actions would have been on average while all
+others do the same. See docs/algorithms/coma.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, fields_of_group, one_step
+from recollect.agents.advice import one_team
+from recollect.agents.checks import check
+from recollect.agents.interface import Schedule, Weights
+from recollect.agents.joint_critic import JointActions, JointCritic
+from recollect.agents.policy_modules import LikeliestPolicy
+from recollect.agents.presets import coma_presets
+from recollect.agents.reward_stats import RewardStats
+from recollect.agents.rollout_batches import read_epochs
+from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.state import Networks, published
+from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
+from recollect.envs.interface import AgentGroup, Env
+from recollect.errors import OptionError
+from recollect.learn.agent_networks import Packed
+from recollect.learn.distributions import Categorical
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.factories import resolve
+from recollect.learn.kernels import ACTIVATIONS
+from recollect.learn.losses import TD_LOSSES, masked_mean
+from recollect.learn.networks import INITS
+from recollect.learn.polyak import target_of
+from recollect.learn.schedules import linear
+from recollect.memory import Rollout, Storage
+from recollect.tensors import to_torch
+
+__all__ = ["COMA", "COMAConfig"]
+
+_CHOICES = {"activation": tuple(ACTIVATIONS), "init": INITS, "reward": ("sum", "mean")}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "td_lambda", "tau", "lr_end"), (0, 1)),
+    **dict.fromkeys(("rollout", "critic_epochs", "minibatches", "target_update_interval", "lr_steps"), (1, math.inf)),
+    **dict.fromkeys(("n_step", "entropy", "actor_lr", "critic_lr", "eps", "max_grad_norm"), (0, math.inf)),
+}
+
+
+@final
+@dataclass(frozen=True)
+class COMAConfig:
+    """COMA: policy gradients against what an agent's other actions would have been worth."""
+
+    gamma: float = 0.95
+    """Discount of a step."""
+    td_lambda: float = 0.8
+    """Lambda of the critics' returns."""
+    n_step: int = 0
+    """Returns of so many rewards and the value after them, in place of td_lambda; 0: none."""
+    rollout: int = 25
+    """Steps of every environment for an update."""
+    critic_epochs: int = 4
+    """Times that critics go over a rollout; policies do it once."""
+    minibatches: int = 4
+    """Parts that critics learn a rollout in."""
+    entropy: float = 0.01
+    """Weight of the policies' entropy."""
+    actor_lr: float = 7e-4
+    """Learning rate of the policies."""
+    critic_lr: float = 7e-4
+    """Learning rate of the critics."""
+    lr_end: float = 1.0
+    """Multiplier of both learning rates in the end."""
+    lr_steps: int = 5_000_000
+    """Steps over which it is reached, linearly."""
+    eps: float = 1e-5
+    """What Adam adds to its divisor."""
+    max_grad_norm: float = 10.0
+    """Clip the gradient norm of every network; 0: do not."""
+    target_update_interval: int = 10
+    """Updates after which target critics become the critics."""
+    tau: float = 0.0
+    """Soft update of the targets at every update instead; 0: none."""
+    td_loss: Any = "mse"
+    """Of the critics' temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    normalize_advantage: bool = True
+    """Whether advantages are learned over their deviation."""
+    normalize_obs: bool = False
+    """Whether networks read observations less their running mean, over their standard deviation."""
+    standardize_reward: bool = True
+    """Whether rewards are learned less their running mean, over their standard deviation."""
+    reward: Literal["sum", "mean"] = "mean"
+    """What the team learns from where agents have rewards of their own."""
+    recurrent: bool = False
+    """Whether policies have a GRU, or see only the present."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    """After each hidden layer."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "orthogonal"
+    """Initialisation of the weights."""
+    parameter_sharing: bool = True
+    """Whether agents of a group share one network."""
+    encoder: Any = "auto"
+    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
+    network: Any = "mlp"
+    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "eps"))
+        if not self.hidden or any(units < 1 for units in self.hidden):
+            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+
+    @property
+    def name(self) -> str:
+        """What it is called by."""
+        return "coma"
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """What published code uses, by its name."""
+        return coma_presets()
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 32
+
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
+        more: SearchSpace = {"gamma": Range(0.9, 0.99), "td_lambda": Range(0.5, 0.95)}
+        return {**rates, **more, "entropy": Range(1e-4, 0.1, log=True), "critic_epochs": Choice((1, 4, 10))}
+
+    def schedule(self, num_envs: int) -> Schedule:
+        """An update after every rollout."""
+        return Schedule(self.rollout * num_envs, first=self.rollout * num_envs)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Rollout:
+        """A rollout: what the environment gives, and recurrent states."""
+        schema, units = env.schema, self.hidden[-1] if self.recurrent else 0
+        for group in env.groups:
+            schema = schema.with_fields(**row_fields(group, policy_state=units))
+        return Rollout(schema, self.rollout, lanes, storage=storage, seed=seed)
+
+    def advice(self, env: Env, metrics: Mapping[str, float]) -> str:
+        """What someone whose agents are opponents should know."""
+        return one_team(f"coma learns the {self.reward}", env, metrics, "mappo or maddpg")
+
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> COMA:
+        """A learner of these settings."""
+        return COMA(self, env, device=device, seed=seed)
+
+
+@final
+class COMA:
+    """Policies and critics of all agents, who are one team.
+
+    Args:
+        env: Its agents, its state if it has one.
+    """
+
+    def __init__(self, config: COMAConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.updates, self.steps, self._version = config, 0, 0, 0
+        self.groups: tuple[AgentGroup, ...] = env.groups
+        self._shared_reward = env.shared_reward
+        for group in env.groups:
+            if not isinstance(group.action_space, spaces.Discrete):
+                remedy = "Its baseline is a sum over an agent's choices; MAPPO learns other actions."
+                raise OptionError("action space", "be Discrete", group.action_space, remedy)
+        self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        how: dict[str, Any] = {
+            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
+            "shared": config.parameter_sharing,
+            "encoder": resolve("encoder", config.encoder, ENCODERS),
+            "network": resolve("network", config.network, {"mlp": None}),
+        }
+        self.joint = JointActions(env.groups)
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            how["generator"] = generator
+            self.policies = [StochasticPolicy(group, recurrent=config.recurrent, **how) for group in env.groups]
+            self.critics = [JointCritic(env, i, self.joint, kind="auto", **how) for i in range(len(env.groups))]
+        self.targets = [target_of(critic) for critic in self.critics]
+        self.obs_norm = ObsNorm(env, enabled=config.normalize_obs)
+        self.reward_stats = RewardStats(1, standardize=config.standardize_reward)
+        for name, module in (("joint", self.joint), ("obs", self.obs_norm), ("reward", self.reward_stats)):
+            self.networks.add(name, module)
+        self.trained = []
+        for group, policy, critic, target in zip(env.groups, self.policies, self.critics, self.targets, strict=True):
+            label = group.name or "agents"
+            parts: dict[str, nn.Module] = {"policy": policy, "critic": critic, "target": target}
+            self.networks.add(label, nn.ModuleDict(parts))
+            optimize = self.networks.optimize
+            steps = optimize(f"{label}.policy", policy, None, config.actor_lr, config.eps)
+            self.trained.append((steps, optimize(f"{label}.critic", critic, target, config.critic_lr, config.eps)))
+        self._acting = Acting(self.policies, [], self.obs_norm)
+
+    def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
+        """One update from a rollout, which is cleared: critics first, then policies."""
+        config, steps = self.config, len(memory)
+        value, next_value = self._chosen_values(memory), self._next_values(memory, obs)
+        how: dict[str, Any] = {"gamma": config.gamma, "lam": config.td_lambda, "n_step": config.n_step or None}
+        reward = self._reward(memory)
+        memory.finish(next_value, value=value, reward=lambda *_: reward, **how)
+        reading: dict[str, Any] = {"length": config.rollout, "device": self.networks.device}
+        batches = read_epochs(memory, self.groups, config.critic_epochs, minibatches=config.minibatches, **reading)
+        found = [self.update_critics(rows) for rows, _ in batches]
+        metrics = {name: torch.stack([each[name] for each in found]).mean() for name in found[0]}
+        for rows, packed in read_epochs(memory, self.groups, 1, minibatches=1, **reading):
+            metrics |= self.update_policies(rows, packed)
+        if config.normalize_obs:  # only now: the rollout was of policies that read the old ones
+            self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
+        memory.clear()
+        self.updates, self.steps, self._version = self.updates + 1, self.steps + steps, self._version + 1
+        if config.tau or self.updates % config.target_update_interval == 0:
+            for _, critic in self.trained:
+                critic.update_target(config.tau or 1.0)
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": steps * config.critic_epochs}
+
+    def update_critics(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
+        """One step of the critics from rows ``[R, ...]``: (y - Q(s, u))^2 with y the TD(lambda) return."""
+        metrics, rows = dict[str, Tensor](), self.obs_norm(rows)
+        actions = self.joint(rows)
+        for index, group in enumerate(self.groups):
+            td_error = fields_of_group(group, rows)["returns"] - self._chosen(self.critics[index], rows, actions, index)
+            loss = self._td_loss(td_error).mean()
+            metrics[group.key("critic_loss")] = loss.detach()
+            metrics[group.key("critic_grad_norm")] = self._step(self.trained[index][1], loss)
+        return metrics
+
+    def update_policies(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> dict[str, Tensor]:
+        """One step of the policies from rows ``[R, ...]``, which are sequences if policies are recurrent."""
+        metrics, rows = dict[str, Tensor](), self.obs_norm(rows)
+        actions = self.joint(rows)
+        for index, group in enumerate(self.groups):
+            fields, alive = fields_of_group(group, rows), fields_of_group(group, rows).get("agent_mask")
+            policy, _ = self.policies[index](rows, packed.get(group.key("policy_state")))
+            with torch.no_grad():
+                advantage = self.advantage(index, rows, actions, policy)
+                if self.config.normalize_advantage:
+                    advantage = advantage / masked_mean(advantage.square(), alive).sqrt().clamp(min=1e-8)
+            log_prob = policy.log_prob(self.policies[index].head.stored(fields))
+            actor_loss = -masked_mean(log_prob * advantage, alive)
+            entropy = masked_mean(policy.entropy(), alive)
+            norm = self._step(self.trained[index][0], actor_loss - self.config.entropy * entropy)
+            found = {"actor_loss": actor_loss.detach(), "entropy": entropy.detach(), "actor_grad_norm": norm}
+            metrics |= {group.key(name): value for name, value in found.items()}
+        return metrics
+
+    def advantage(self, index: int, rows: Mapping[str, Any], actions: list[Tensor], policy: Categorical) -> Tensor:
+        """A_a(s, u) = Q(s, u) - sum_u' pi(u'|o) Q(s, (u_-a, u')): equation 4, ``[R, A]``."""
+        q = self.critics[index](rows, actions)
+        return (q * actions[index]).sum(dim=-1) - (policy.log_probs.exp() * q).sum(dim=-1)
+
+    def _chosen(self, critic: nn.Module, rows: Mapping[str, Any], actions: list[Tensor], index: int) -> Tensor:
+        """Q of what was done, ``[R, A]``."""
+        q: Tensor = critic(rows, actions)
+        return (q * actions[index]).sum(dim=-1)
+
+    @torch.no_grad()
+    def _chosen_values(self, memory: Rollout) -> dict[str, Any]:
+        """Target critics' Q of what was done in all steps, by the name of a value."""
+        rows = self.obs_norm(to_torch(memory.rows(), self.networks.device))
+        actions = self.joint(rows)
+        each = enumerate(zip(self.groups, self.targets, strict=True))
+        return {
+            group.key("value"): self._chosen(target, rows, actions, index).cpu().numpy()
+            for index, (group, target) in each
+        }
+
+    @torch.no_grad()
+    def _next_values(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, Any]:
+        """V = sum_u pi(u|o) Q'(s, (u_-a, u)) of what was seen after the last steps, while the others act by chance."""
+        ahead = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
+        before = self.obs_norm(to_torch(memory.before_bootstrap(), self.networks.device))
+        policies, actions = [], []
+        for policy, head in zip(self.policies, self.joint.heads, strict=True):
+            state = fields_of_group(policy.group, before).get("policy_state")
+            if state is not None:  # which was before the last step
+                state = policy(before, one_step(state, policy.networks))[1]
+            distribution: Any = policy(ahead, one_step(state, policy.networks))[0]
+            drawn = policy.head.env_action(distribution.sample(self.networks.generator))
+            policies.append(distribution.log_probs.exp())
+            actions.append(head.normalize(drawn))  # type: ignore[operator]
+        return {
+            group.key("value"): (probs * target(ahead, actions)).sum(dim=-1).cpu()
+            for group, probs, target in zip(self.groups, policies, self.targets, strict=True)
+        }
+
+    def _reward(self, memory: Rollout) -> Any:
+        """The team's reward of all steps, ``[n]``."""
+        if self._shared_reward:
+            reward = memory["reward"]
+        else:
+            every = np.concatenate([memory[group.key("reward")] for group in self.groups], axis=1)
+            reward = every.sum(axis=1) if self.config.reward == "sum" else every.mean(axis=1)
+        return self.reward_stats.learned(torch.as_tensor(reward, device=self.networks.device)).cpu().numpy()
+
+    def _step(self, trained: Any, loss: Tensor) -> Tensor:
+        config = self.config
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.steps)
+        found: Tensor = trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
+        return found
+
+    def weights(self) -> Weights:
+        """The policies."""
+        return published(self._version, self._acting)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
+        """Agents that act with the weights of now."""
+        acting = copy.deepcopy(self._acting)
+        how: dict[str, Any] = {"explore": explore, "seed": seed, "log_probs": False}
+        return StochasticActor(acting, num_envs, self.networks.device, **how)
+
+    def policy_module(self) -> LikeliestPolicy:
+        """The policies alone, as a function of tensors; a copy."""
+        return LikeliestPolicy(copy.deepcopy(self.policies), copy.deepcopy(self.obs_norm))
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agents of every group, by its name."""
+        return {policy.group.name: policy for policy in self.policies}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        counts = {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
+        return self.networks.state_dict() | counts
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self.steps = int(state["updates"]), int(state["steps"])
+        self._version += 1

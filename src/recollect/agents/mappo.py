@@ -1,0 +1,400 @@
+"""MAPPO: proximal policy optimisation of many agents, with values of the whole environment (Yu et al. 2022).
+
+With critics that see one agent only IPPO, and without clipping MAA2C and IA2C. See docs/algorithms/mappo.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import CRITICS, ObsNorm, StochasticPolicy, ValueCritic, fields_of_group, one_step
+from recollect.agents.checks import check
+from recollect.agents.interface import Schedule, Weights
+from recollect.agents.mean_field import NEIGHBOURS, MeanField
+from recollect.agents.policy_modules import LikeliestPolicy
+from recollect.agents.presets import mappo_presets
+from recollect.agents.reward_stats import RewardStats
+from recollect.agents.rollout_batches import read_epochs
+from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.state import Networks, published
+from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
+from recollect.envs.interface import AgentGroup, Env
+from recollect.errors import OptionError
+from recollect.learn.agent_networks import Packed
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.factories import resolve
+from recollect.learn.kernels import ACTIVATIONS
+from recollect.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value, masked_mean
+from recollect.learn.networks import INITS
+from recollect.learn.polyak import target_of
+from recollect.learn.schedules import linear
+from recollect.memory import Rollout, Storage
+from recollect.tensors import to_torch
+
+__all__ = ["MAPPO", "MAPPOConfig"]
+
+_SUMMARIES = {
+    "mfac": "MFAC: policy gradients of many, who see the mean action of their neighbours.",
+    "mappo": "MAPPO: clipped policy gradients, with values of the whole environment.",
+    "ippo": "IPPO: clipped policy gradients, every agent with a value of its own.",
+    "maa2c": "MAA2C: policy gradients, with values of the whole environment.",
+    "ia2c": "IA2C: policy gradients, every agent with a value of its own.",
+}
+_CHOICES = {
+    "critic": CRITICS,
+    "neighbours": NEIGHBOURS,
+    "activation": tuple(ACTIVATIONS),
+    "init": INITS,
+    "reward": ("auto", "own", "sum", "mean"),
+    "value_norm": ("none", "running", "popart"),
+}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "gae_lambda", "target_tau", "lr_end"), (0, 1)),
+    **dict.fromkeys(("rollout", "epochs", "minibatches", "lr_steps", "chunk_length"), (1, math.inf)),
+    **dict.fromkeys(("clip", "value_clip", "entropy", "n_step", "actor_lr", "critic_lr", "eps"), (0, math.inf)),
+    **dict.fromkeys(("max_grad_norm", "radius"), (0, math.inf)),
+    "log_std": (-20, 2),
+}
+
+
+@final
+@dataclass(frozen=True)
+class MAPPOConfig:
+    """Settings of MAPPO, IPPO, MAA2C, IA2C and MFAC."""
+
+    critic: Literal["auto", "own", "state", "all_obs", "agent"] = "auto"
+    """What values are of: own observation (IPPO), state, all_obs, agent (central and own); auto: state or all_obs."""
+    gamma: float = 0.95
+    """Discount of a step."""
+    gae_lambda: float = 0.95
+    """Lambda of the advantage estimates."""
+    n_step: int = 0
+    """Returns of so many rewards and the value after them, in place of gae_lambda; 0: none."""
+    bootstrap_on_truncation: bool = True
+    """Whether returns look beyond where an episode was truncated."""
+    rollout: int = 25
+    """Steps of every environment for an update."""
+    epochs: int = 5
+    """Times that an update goes over its rollout."""
+    minibatches: int = 4
+    """Parts that an epoch is learned from in."""
+    clip: float = 0.2
+    """How far probabilities may move from the rollout's; 0: as far as they do (A2C)."""
+    value_clip: float = 0.0
+    """How far values may move from the rollout's; 0: as far as they do."""
+    entropy: float = 0.01
+    """Weight of the policies' entropy."""
+    actor_lr: float = 1.5e-3
+    """Learning rate of the policies."""
+    critic_lr: float = 1.5e-3
+    """Learning rate of the critics."""
+    lr_end: float = 1.0
+    """Multiplier of both learning rates in the end."""
+    lr_steps: int = 5_000_000
+    """Steps over which it is reached, linearly."""
+    eps: float = 1e-5
+    """What Adam adds to its divisor."""
+    max_grad_norm: float = 10.0
+    """Clip the gradient norm of every network; 0: do not."""
+    td_loss: Any = "huber"
+    """Of values: mse, huber, or package.module:function(td_error)."""
+    value_norm: Literal["none", "running", "popart"] = "running"
+    """Whether critics learn returns less their running mean, over their deviation; popart: keeping their outputs."""
+    target_tau: float = 0.0
+    """Soft update of target critics, whose values returns are made of; 0: no targets."""
+    normalize_advantage: bool = True
+    """Whether advantages of a rollout are learned less their mean, over their deviation."""
+    normalize_obs: bool = False
+    """Whether networks read observations less their running mean, over their standard deviation."""
+    standardize_reward: bool = False
+    """Whether rewards are learned less their running mean, over their standard deviation."""
+    reward: Literal["auto", "own", "sum", "mean"] = "auto"
+    """What is learned from where agents have rewards of their own; auto: own."""
+    recurrent: bool = False
+    """Whether policies and critics have a GRU (of the last of the hidden units), or see only the present."""
+    recurrent_critic: bool = True
+    """Whether critics are recurrent where policies are."""
+    chunk_length: int = 10
+    """Steps of the sequences that recurrent networks learn from."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    """After each hidden layer."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "orthogonal"
+    """Initialisation of the weights."""
+    log_std: float = -0.5
+    """Log of the deviation of continuous actions at first, where -1 to 1 spans them."""
+    parameter_sharing: bool = True
+    """Whether agents of a group share one network."""
+    agent_id: bool = True
+    """Whether agents who share one know who they are."""
+    neighbours: Literal["none", "all", "radius"] = "none"
+    """Whose mean action policies, and critics of own observations, read (MFAC)."""
+    radius: float = 6.0
+    """How far neighbours may be."""
+    encoder: Any = "auto"
+    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
+    network: Any = "mlp"
+    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "eps"))
+        if not self.hidden or any(units < 1 for units in self.hidden):
+            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        if self.target_tau and self.value_norm != "none":
+            remedy = "Target critics would be of other units than the critics."
+            raise OptionError("value_norm", "be none with a target_tau", repr(self.value_norm), remedy)
+
+    @property
+    def name(self) -> str:
+        """What it is called by: mappo, ippo, maa2c, ia2c or mfac."""
+        own = self.critic == "own"
+        if self.neighbours != "none":
+            return "mfac"
+        return ("ippo" if own else "mappo") if self.clip else ("ia2c" if own else "maa2c")
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        return _SUMMARIES[self.name]
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """What published code uses, by its name."""
+        return mappo_presets(self.name)
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 128
+
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
+        more: SearchSpace = {"gamma": Range(0.9, 0.995), "gae_lambda": Range(0.8, 1.0)}
+        units, epochs = Choice(((64, 64), (128, 128))), Choice((4, 8, 15))
+        return {**rates, **more, "entropy": Range(1e-4, 0.05, log=True), "hidden": units, "epochs": epochs}
+
+    def schedule(self, num_envs: int) -> Schedule:
+        """An update after every rollout."""
+        return Schedule(self.rollout * num_envs, first=self.rollout * num_envs)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Rollout:
+        """A rollout: what the environment gives, and what the policies said and expected of it."""
+        schema, units = env.schema, self.hidden[-1] if self.recurrent else 0
+        mean = MeanField(env.groups, self.neighbours, self.radius)
+        for group in env.groups:
+            critics = (len(group) if self.critic in ("own", "agent") else 1) * self.recurrent_critic
+            states: dict[str, Any] = {"policy_state": units, "value_state": (critics, units)}
+            schema = schema.with_fields(**row_fields(group, log_prob=True, value=True, **states), **mean.fields(group))
+        return Rollout(schema, self.rollout, lanes, storage=storage, seed=seed)
+
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> MAPPO:
+        """A learner of these settings."""
+        return MAPPO(self, env, device=device, seed=seed)
+
+
+@final
+class MAPPO:
+    """Policies and critics of all agents.
+
+    Args:
+        env: Its agents, its state if it has one.
+    """
+
+    def __init__(self, config: MAPPOConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.updates, self.steps, self._version = config, 0, 0, 0
+        self.groups: tuple[AgentGroup, ...] = env.groups
+        self._team = env.shared_reward or config.reward in ("sum", "mean")
+        self.mean_field = MeanField(env.groups, config.neighbours, config.radius)
+        self._value_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        how: dict[str, Any] = {
+            **{name: getattr(config, name) for name in ("hidden", "recurrent", "activation", "init", "agent_id")},
+            "shared": config.parameter_sharing,
+            "encoder": resolve("encoder", config.encoder, ENCODERS),
+            "network": resolve("network", config.network, {"mlp": None}),
+        }
+        central: dict[str, Any] = {"kind": config.critic, "team": self._team, "value_norm": config.value_norm}
+        central["recurrent"] = config.recurrent and config.recurrent_critic
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            how["generator"] = generator
+            self.policies, self.critics = [], []
+            for group in env.groups:
+                how["mean_action"] = self.mean_field.width(group)
+                self.policies.append(StochasticPolicy(group, log_std=config.log_std, **how))
+                self.critics.append(ValueCritic(env, group, **{**how, **central}))
+        self.targets = [target_of(critic) for critic in self.critics] if config.target_tau else self.critics
+        """Whose values returns are made of."""
+        self.obs_norm = ObsNorm(env, enabled=config.normalize_obs)
+        columns = [1 if self._team else len(group) for group in env.groups]
+        self.reward_stats = nn.ModuleList(
+            RewardStats(count, standardize=True) for count in columns if config.standardize_reward
+        )
+        self.networks.add("obs", self.obs_norm)
+        self.networks.add("reward", self.reward_stats)
+        self.trained = []
+        for index, group in enumerate(env.groups):
+            label, policy, critic = group.name or "agents", self.policies[index], self.critics[index]
+            target = self.targets[index] if config.target_tau else None
+            self.networks.add(label, nn.ModuleDict({"policy": policy, "critic": critic}))
+            if target is not None:
+                self.networks.add(f"{label}_target", target)
+            optimize = self.networks.optimize
+            steps = optimize(f"{label}.policy", policy, None, config.actor_lr, config.eps)
+            self.trained.append((steps, optimize(f"{label}.critic", critic, target, config.critic_lr, config.eps)))
+        self._acting = Acting(self.policies, self.targets, self.obs_norm)
+
+    def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
+        """One update from a rollout, which is cleared."""
+        config, steps, rewards = self.config, len(memory), self._rewards(memory)
+        memory.finish(
+            self._next_values(memory, obs),
+            gamma=config.gamma,
+            lam=config.gae_lambda,
+            n_step=config.n_step or None,
+            bootstrap_on_truncation=config.bootstrap_on_truncation,
+            reward=lambda name, _: rewards[name],
+            normalize=config.normalize_advantage,
+        )
+        for index, group in enumerate(self.groups):
+            returns = self._tensor(memory[group.key("returns")])
+            mask = self._value_mask(self._present(memory, group))
+            self.critics[index].norm.update(returns, mask, self.critics[index].networks)
+        how: dict[str, Any] = {"minibatches": config.minibatches, "length": config.chunk_length}
+        batches = read_epochs(memory, self.groups, config.epochs, device=self.networks.device, **how)
+        found = [self.update(rows, packed) for rows, packed in batches]
+        for _, critic in self.trained:
+            critic.update_target(config.target_tau)
+        if config.normalize_obs:  # only now: the rollout was of policies that read the old ones
+            self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
+        memory.clear()
+        self.updates, self.steps, self._version = self.updates + 1, self.steps + steps, self._version + 1
+        means = torch.stack([torch.stack(list(metrics.values())) for metrics in found]).mean(dim=0).tolist()
+        return {**dict(zip(found[0], means, strict=True)), "samples": steps * config.epochs}
+
+    def update(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> dict[str, Tensor]:
+        """One step of all networks from rows ``[R, ...]``, which are sequences if networks are recurrent."""
+        config, metrics = self.config, dict[str, Tensor]()
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.steps)
+        how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": lr_scale}
+        rows = self.obs_norm(rows)
+        for index, group in enumerate(self.groups):
+            fields = fields_of_group(group, rows)
+            policy, critic = self.trained[index]
+            loss, found = self.policy_loss(index, rows, fields, packed)
+            found["actor_grad_norm"] = policy.step(loss, **how)
+            value_loss = self.value_loss(index, rows, fields, packed)
+            found |= {"critic_loss": value_loss.detach(), "critic_grad_norm": critic.step(value_loss, **how)}
+            metrics |= {group.key(name): value for name, value in found.items()}
+        return metrics
+
+    def policy_loss(
+        self, index: int, rows: Mapping[str, Any], fields: Mapping[str, Any], packed: Mapping[str, Packed]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """-E[min(r A, clip(r) A)] - c H with r = pi(a|o) / pi_old(a|o), of agents who are there; and metrics."""
+        config, policy, alive = self.config, self.policies[index], fields.get("agent_mask")
+        distribution, _ = policy(rows, packed.get(self.groups[index].key("policy_state")))
+        log_prob = distribution.log_prob(policy.head.stored(fields))
+        log_ratio = log_prob - fields["log_prob"]
+        ratio = log_ratio.exp()
+        if config.clip:
+            gain = clipped_surrogate(ratio, fields["advantage"], config.clip)
+        else:
+            gain = log_prob * fields["advantage"]
+        actor_loss, entropy = -masked_mean(gain, alive), masked_mean(distribution.entropy(), alive)
+        with torch.no_grad():
+            kl = masked_mean(ratio - 1 - log_ratio, alive)  # John Schulman's estimate, which is never below zero
+            metrics = {"actor_loss": actor_loss.detach(), "entropy": entropy.detach(), "approx_kl": kl}
+            if config.clip:
+                metrics["clip_fraction"] = masked_mean(((ratio - 1).abs() > config.clip).float(), alive)
+        return actor_loss - config.entropy * entropy, metrics
+
+    def value_loss(
+        self, index: int, rows: Mapping[str, Any], fields: Mapping[str, Any], packed: Mapping[str, Packed]
+    ) -> Tensor:
+        """The distance of V from the returns, both normalised; clipped around the rollout's values if asked."""
+        critic, clip = self.critics[index], self.config.value_clip
+        value, _ = critic(rows, packed.get(self.groups[index].key("value_state")))
+        returns = critic.norm.normalize(fields["returns"])
+        if clip:
+            old_value = critic.norm.outputs_before(fields["value"])
+            loss = clipped_value(value, old_value, returns, clip, self._value_loss)
+        else:
+            loss = self._value_loss(returns - value)
+        return masked_mean(loss, self._value_mask(fields.get("agent_mask")))
+
+    def _value_mask(self, agent_mask: Any) -> Tensor | None:
+        """Whose values are learned: of agents who are there, or of all if the team's reward is theirs still."""
+        return None if self._team or agent_mask is None else self._tensor(agent_mask)
+
+    def _present(self, memory: Rollout, group: AgentGroup) -> Any:
+        """Who is there in all steps, ``[n, A]``; None: always all."""
+        return memory[group.key("agent_mask")] if group.mask else None
+
+    @torch.no_grad()
+    def _next_values(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Values of what was seen after the last steps, by name."""
+        ahead = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
+        before = self.obs_norm(to_torch(memory.before_bootstrap(), self.networks.device))
+        ahead, found = self.mean_field.following(before, ahead), {}
+        for group, critic in zip(self.groups, self.targets, strict=True):
+            state = fields_of_group(group, before).get("value_state")
+            if state is not None:  # which was before the last step
+                state = critic(before, one_step(state, critic.networks))[1]
+            found[group.key("value")] = critic.value(ahead, one_step(state, critic.networks))[0].cpu()
+        return found
+
+    def _rewards(self, memory: Rollout) -> dict[str, Any]:
+        """What is learned from, by the name of a value: ``[n]`` of a team, ``[n, A]`` of agents with their own."""
+        found = {}
+        for index, group in enumerate(self.groups):
+            reward = memory[group.key("reward") if group.key("reward") in memory else "reward"]
+            if self._team and reward.ndim > 1:
+                reward = reward.sum(axis=1) if self.config.reward == "sum" else reward.mean(axis=1)
+            if self.reward_stats:
+                stats: Any = self.reward_stats[index]
+                mask = self._value_mask(self._present(memory, group))
+                reward = stats.learned(self._tensor(reward), mask).cpu().numpy()
+            found[group.key("value")] = reward
+        return found
+
+    def _tensor(self, array: Any) -> Tensor:
+        return torch.as_tensor(array, device=self.networks.device)
+
+    def weights(self) -> Weights:
+        """The policies, and the critics that rows' values are of."""
+        return published(self._version, self._acting)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
+        """Agents that act with the weights of now."""
+        acting = copy.deepcopy(self._acting)
+        how: dict[str, Any] = {"explore": explore, "seed": seed, "mean_field": self.mean_field}
+        return StochasticActor(acting, num_envs, self.networks.device, **how)
+
+    def policy_module(self) -> LikeliestPolicy:
+        """The policies alone, as a function of tensors; a copy."""
+        return LikeliestPolicy(copy.deepcopy(self.policies), copy.deepcopy(self.obs_norm))
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agents of every group, by its name."""
+        return {policy.group.name: policy for policy in self.policies}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        counts = {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
+        return self.networks.state_dict() | counts
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self.steps = int(state["updates"]), int(state["steps"])
+        self._version += 1

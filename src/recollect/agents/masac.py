@@ -1,0 +1,358 @@
+"""MASAC: soft actor-critic (Haarnoja et al. 2018) of many agents, each with critics that see everyone.
+
+With critics that see their own agent only ISAC. Choices are learned by sums over them (Christodoulou 2019), continuous
+actions by reparametrised ones. See docs/algorithms/masac.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, fields_of_group, seen_after
+from recollect.agents.checks import check
+from recollect.agents.interface import Schedule, Weights
+from recollect.agents.joint_critic import JointActions, JointCritic
+from recollect.agents.policy_modules import LikeliestPolicy
+from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.state import Networks, Trained, published
+from recollect.agents.stochastic_actor import Acting, StochasticActor
+from recollect.envs.interface import AgentGroup, Env
+from recollect.errors import OptionError
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.factories import resolve
+from recollect.learn.kernels import ACTIVATIONS
+from recollect.learn.losses import TD_LOSSES, masked_mean
+from recollect.learn.networks import INITS
+from recollect.learn.optimizers import frozen
+from recollect.learn.polyak import target_of
+from recollect.learn.schedules import linear
+from recollect.memory import Memory, NStep, Prioritized, Storage, Uniform
+from recollect.tensors import to_torch
+
+__all__ = ["MASAC", "MASACConfig"]
+
+_CHOICES = {"critic": ("auto", "own"), "activation": tuple(ACTIVATIONS), "init": INITS}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "per_alpha", "tau", "lr_end", "target_entropy"), (0, 1)),
+    **dict.fromkeys(("batch_size", "update_every", "n_step", "lr_steps"), (1, math.inf)),
+    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "alpha", "alpha_lr"), (0, math.inf)),
+    "max_grad_norm": (0, math.inf),
+}
+
+
+@final
+@dataclass(frozen=True)
+class MASACConfig:
+    """Settings of MASAC and ISAC."""
+
+    critic: Literal["auto", "own"] = "auto"
+    """What critics read: auto (state or all observations, and all actions), own (their own agent; ISAC)."""
+    gamma: float = 0.95
+    """Discount of a step."""
+    batch_size: int = 256
+    """Rows of a batch."""
+    capacity: int = 1_000_000
+    """Rows of the replay memory, about."""
+    learning_starts: int = 10_000
+    """Steps before the first update."""
+    update_every: int = 25
+    """Steps for each update."""
+    n_step: int = 1
+    """Steps of reward before the bootstrap."""
+    per_alpha: float = 0.0
+    """Exponent of prioritised replay; 0 is uniform."""
+    actor_lr: float = 1e-3
+    """Learning rate of the policies."""
+    critic_lr: float = 1e-3
+    """Learning rate of the critics."""
+    lr_end: float = 1.0
+    """Multiplier of both learning rates in the end."""
+    lr_steps: int = 1_000_000
+    """Steps over which it is reached, linearly."""
+    tau: float = 0.01
+    """Soft update of the target critics, at every update."""
+    alpha: float = 0.1
+    """Temperature at first: the weight of the policies' entropy."""
+    alpha_lr: float = 1e-3
+    """Learning rate of the temperature; 0: it stays."""
+    target_entropy: float = 0.3
+    """What the temperature is learned for: this share of the most that choices can have; minus the numbers of a
+    continuous action, whatever it is."""
+    max_grad_norm: float = 10.0
+    """Clip the gradient norm of every network; 0: do not."""
+    td_loss: Any = "mse"
+    """Of the critics' temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    """After each hidden layer."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
+    """Initialisation of the weights."""
+    parameter_sharing: bool = True
+    """Whether agents of a group share one network."""
+    normalize_obs: bool = False
+    """Whether networks read observations less their running mean, over their standard deviation."""
+    encoder: Any = "auto"
+    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
+    network: Any = "mlp"
+    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau", "alpha"))
+        if not self.hidden or any(units < 1 for units in self.hidden):
+            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+
+    @property
+    def name(self) -> str:
+        """What it is called by: masac or isac."""
+        return "isac" if self.critic == "own" else "masac"
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        if self.critic == "own":
+            return "ISAC: soft actor-critic, every agent by itself."
+        return "MASAC: soft actor-critic, each agent with critics that see everyone."
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 64
+
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
+        more: SearchSpace = {"gamma": Range(0.9, 0.99), "target_entropy": Range(0.05, 0.8)}
+        return {**rates, **more, "batch_size": Choice((256, 512, 1024)), "update_every": Choice((10, 25, 50))}
+
+    def schedule(self, _num_envs: int) -> Schedule:
+        """When updates are due."""
+        return Schedule(self.update_every, first=self.learning_starts)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
+        """The replay memory: transitions of all agents together."""
+        rows = max(self.capacity // lanes, 2 * self.n_step + 2)
+        sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
+        parts: dict[str, Any] = {"sampler": sampler, "window": NStep(self.n_step, gamma=self.gamma), "storage": storage}
+        return Memory(env.schema, capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
+
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> MASAC:
+        """A learner of these settings."""
+        return MASAC(self, env, device=device, seed=seed)
+
+
+@final
+class MASAC:
+    """Policies, twin critics and a temperature of every group of agents.
+
+    Args:
+        env: Its agents, its state if it has one.
+    """
+
+    def __init__(self, config: MASACConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.updates, self._version = config, 0, 0
+        self.groups: tuple[AgentGroup, ...] = env.groups
+        self._shared_reward = env.shared_reward
+        self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        how: dict[str, Any] = {
+            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
+            "shared": config.parameter_sharing,
+            "encoder": resolve("encoder", config.encoder, ENCODERS),
+            "network": resolve("network", config.network, {"mlp": None}),
+        }
+        for group in env.groups:
+            if not isinstance(group.action_space, (spaces.Discrete, spaces.Box)):
+                remedy = "MADDPG learns several choices at once."
+                raise OptionError("action space", "be Discrete or a Box", group.action_space, remedy)
+        self.joint = JointActions(env.groups)
+        self.obs_norm = ObsNorm(env, enabled=config.normalize_obs)
+        self.networks = Networks(device, seed)
+        self.policies: list[StochasticPolicy] = []
+        self.critics: list[nn.ModuleList] = []
+        self.targets: list[nn.ModuleList] = []
+        self.temperatures: list[_Temperature] = []
+        self.trained: list[dict[str, Trained]] = []
+        for name, module in (("joint", self.joint), ("obs", self.obs_norm)):
+            self.networks.add(name, module)
+        with self.networks.seeded() as generator:
+            how["generator"] = generator
+            for index, group in enumerate(env.groups):
+                policy = StochasticPolicy(group, squash=True, **how)
+                twins = (JointCritic(env, index, self.joint, kind=config.critic, **how) for _ in range(2))
+                self._add(group, policy, nn.ModuleList(twins))
+        self._acting = Acting(self.policies, [], self.obs_norm)
+
+    def _add(self, group: AgentGroup, policy: StochasticPolicy, critics: nn.ModuleList) -> None:
+        config, label, optimize = self.config, group.name or "agents", self.networks.optimize
+        alpha, target = _Temperature(config.alpha), target_of(critics)
+        parts = {"policy": policy, "critics": critics, "targets": target, "temperature": alpha}
+        self.networks.add(label, nn.ModuleDict(parts))
+        self.policies.append(policy)
+        self.critics.append(critics)
+        self.targets.append(target)
+        self.temperatures.append(alpha)
+        self.trained.append(
+            {
+                "policy": optimize(f"{label}.policy", policy, None, config.actor_lr),
+                "critic": optimize(f"{label}.critic", critics, target, config.critic_lr),
+                "alpha": optimize(f"{label}.alpha", alpha, None, config.alpha_lr),
+            }
+        )
+
+    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """One update from a batch of the memory."""
+        batch = memory.sample(self.config.batch_size)
+        metrics, td_errors = self.update(batch)
+        if self.config.per_alpha:
+            mean = torch.stack([error.abs().mean(dim=(0, 2)) for error in td_errors]).mean(dim=0)
+            memory.update_priorities(batch, mean.cpu().numpy())
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
+
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
+        """One step of all networks; metrics, and temporal-difference errors ``[2, B, A]`` of every group."""
+        self.updates, self._version = self.updates + 1, self._version + 1
+        raw = to_torch(dict(batch), self.networks.device)
+        self.obs_norm.update(raw)
+        rows, ahead = self.obs_norm(raw), self.obs_norm(seen_after(self.groups, raw))
+        actions, metrics, td_errors = self.joint(rows), dict[str, Tensor](), []
+        with torch.no_grad():
+            following = [self._drawn(policy(ahead)[0]) for policy in self.policies]
+        for index, group in enumerate(self.groups):
+            loss, td_error = self.critic_loss(index, rows, ahead, actions, following)
+            found = {"critic_loss": loss.detach(), "critic_grad_norm": self._step(index, "critic", loss)}
+            td_errors.append(td_error.detach())
+            loss, surplus = self.actor_loss(index, rows, actions)
+            found |= {"actor_loss": loss.detach(), "actor_grad_norm": self._step(index, "policy", loss)}
+            if self.config.alpha_lr:
+                self._step(index, "alpha", (self.temperatures[index].log_alpha * surplus).sum())
+            found["alpha"] = self._alpha(index)
+            metrics |= {group.key(name): value for name, value in found.items()}
+        for each in self.trained:
+            each["critic"].update_target(self.config.tau)
+        return metrics, td_errors
+
+    def critic_loss(
+        self,
+        index: int,
+        rows: Mapping[str, Any],
+        ahead: Mapping[str, Any],
+        actions: list[Tensor],
+        following: list[tuple[Tensor, Tensor, Tensor | None]],
+    ) -> tuple[Tensor, Tensor]:
+        """(r + gamma (Q' - alpha log pi) - Q)^2 with the lower of two target critics, ``[2, B, A]`` errors too."""
+        group, fields, after = (self.groups[index], *(fields_of_group(self.groups[index], r) for r in (rows, ahead)))
+        with torch.no_grad():
+            next_actions = [each[0] for each in following]
+            q = self._lowest(self.targets[index], ahead, next_actions, next_actions[index])
+            next_value = self._soft_value(q, following[index], self._alpha(index))
+            if group.mask and not self._shared_reward:  # who is gone earns nothing more
+                next_value = next_value * after["agent_mask"]
+            reward = rows["reward"][:, None] if self._shared_reward else fields["reward"]
+            td_target = reward + rows["discount"][:, None] * next_value
+        q = torch.stack([self._chosen(critic, rows, actions, index) for critic in self.critics[index]])
+        td_error = td_target - q
+        loss, alive = self._td_loss(td_error), None if self._shared_reward else fields.get("agent_mask")
+        if alive is not None:
+            td_error = td_error * alive
+        if self.config.per_alpha:
+            loss = loss * rows["weights"][:, None].float()
+        return 2 * masked_mean(loss, None if alive is None else alive.expand_as(loss)), td_error
+
+    def actor_loss(self, index: int, rows: Mapping[str, Any], actions: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """E[alpha log pi(a|o) - Q(x, a)], the others' actions being the batch's; and how much entropy is to spare."""
+        group, fields = self.groups[index], fields_of_group(self.groups[index], rows)
+        distribution: Any = self.policies[index](rows)[0]
+        drawn = self._drawn(distribution)
+        with frozen(self.trained[index]["critic"].parameters):
+            q = self._lowest(self.critics[index], rows, actions, drawn[0])
+        alive = fields.get("agent_mask")
+        entropy = self._soft_value(torch.zeros_like(q), drawn, torch.ones(()))
+        loss = -masked_mean(self._soft_value(q, drawn, self._alpha(index)), alive)
+        if isinstance(group.action_space, spaces.Box):
+            wanted: Any = -float(self.joint.widths[index])
+        else:
+            free = fields["avail_actions"].sum(dim=-1) if group.avail else torch.full_like(entropy, drawn[1].shape[-1])
+            wanted = self.config.target_entropy * torch.log(free.float().clamp(min=1))
+        return loss, masked_mean((entropy - wanted).detach(), alive)
+
+    def _drawn(self, distribution: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """A normalised action, log-probabilities (of every choice ``[B, A, n]``, or of the action ``[B, A]``), and
+        the probabilities of choices.
+        """
+        if hasattr(distribution, "log_probs"):
+            choice = distribution.sample(self.networks.generator)
+            one_hot = nn.functional.one_hot(choice, distribution.log_probs.shape[-1]).float()
+            return one_hot, distribution.log_probs, distribution.log_probs.exp()
+        action, log_prob = distribution.rsample_with_log_prob(self.networks.generator)
+        return action, log_prob, None
+
+    def _soft_value(self, q: Tensor, drawn: tuple[Tensor, Tensor, Tensor | None], alpha: Tensor) -> Tensor:
+        """E[Q - alpha log pi], ``[B, A]``: a sum over choices, or of the action that was drawn."""
+        _, log_prob, probs = drawn
+        return q.squeeze(-1) - alpha * log_prob if probs is None else (probs * (q - alpha * log_prob)).sum(dim=-1)
+
+    def _lowest(self, critics: nn.ModuleList, rows: Mapping[str, Any], actions: list[Tensor], own: Tensor) -> Tensor:
+        """The lower of two critics' Q, ``[B, A, n]`` of choices or ``[B, A, 1]`` of the agents' own actions."""
+        return torch.minimum(*(critic(rows, actions, None if critic.choices else own) for critic in critics))
+
+    def _chosen(self, critic: nn.Module, rows: Mapping[str, Any], actions: list[Tensor], index: int) -> Tensor:
+        """Q of what was done, ``[B, A]``."""
+        if critic.choices:
+            return (critic(rows, actions) * actions[index]).sum(dim=-1)
+        found: Tensor = critic(rows, actions, actions[index])
+        return found.squeeze(-1)
+
+    def _alpha(self, index: int) -> Tensor:
+        found: Tensor = self.temperatures[index].log_alpha
+        return found.detach().exp()[0]
+
+    def _step(self, index: int, what: str, loss: Tensor) -> Tensor:
+        config = self.config
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        return self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
+
+    def weights(self) -> Weights:
+        """The policies."""
+        return published(self._version, self._acting)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
+        """Agents that act with the weights of now."""
+        acting = copy.deepcopy(self._acting)
+        how: dict[str, Any] = {"explore": explore, "seed": seed, "log_probs": False}
+        return StochasticActor(acting, num_envs, self.networks.device, **how)
+
+    def policy_module(self) -> LikeliestPolicy:
+        """The policies alone, as a function of tensors; a copy."""
+        return LikeliestPolicy(copy.deepcopy(self.policies), copy.deepcopy(self.obs_norm))
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agents of every group, by its name."""
+        return {policy.group.name: policy for policy in self.policies}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self._version = int(state["updates"]), self._version + 1
+
+
+@final
+class _Temperature(nn.Module):
+    """The logarithm of a temperature."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.tensor([math.log(alpha)]))

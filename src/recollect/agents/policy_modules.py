@@ -1,0 +1,139 @@
+"""Policies as functions of tensors, without exploration: for other programs, and for ONNX and ``torch.export``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, one_step
+from recollect.agents.q_networks import QNetworks
+from recollect.agents.transitions import GroupReader
+from recollect.envs.adapters.single_env import leaves
+from recollect.envs.interface import AgentGroup
+from recollect.learn.exploration import greedy
+from recollect.learn.policies import Policy
+from recollect.memory.batch import nested
+
+__all__ = ["DeterministicPolicy", "GreedyPolicy", "Inputs", "LikeliestPolicy"]
+
+Inputs = dict[str, tuple[tuple[int, ...], torch.dtype]]
+"""Shapes behind the axis of environments and dtypes, by name."""
+
+
+def _observed(group: AgentGroup) -> Inputs:
+    """What a group's policy reads: its observations, and which actions it may take."""
+    spaces = leaves(group.obs_space, group.key("obs"))
+    kinds = {key: torch.from_numpy(space.sample()[None]).dtype for key, space in spaces.items()}
+    kinds = {key: torch.float32 if kind.is_floating_point else kind for key, kind in kinds.items()}
+    found: Inputs = {key: ((len(group), *(space.shape or ())), kinds[key]) for key, space in spaces.items()}
+    if group.avail:
+        found[group.key("avail_actions")] = ((len(group), int(group.action_space.n)), torch.bool)
+    return found
+
+
+def _fields(group: AgentGroup, given: Mapping[str, Tensor]) -> Any:
+    tree = nested(dict(given))
+    return tree[group.name] if group.name else tree
+
+
+@final
+class DeterministicPolicy(nn.Module):
+    """MADDPG's: every group's observations ``[E, A, ...]`` in, actions as the environment takes them out. Of an
+    ensemble it is the first policy.
+    """
+
+    def __init__(self, groups: Sequence[tuple[Policy, GroupReader]]) -> None:
+        super().__init__()
+        self._policies = nn.ModuleList(policy for policy, _ in groups)
+        self._readers = nn.ModuleList(reader for _, reader in groups)
+        self._groups = [reader.spec for _, reader in groups]
+        self.inputs: Inputs = {key: what for group in self._groups for key, what in _observed(group).items()}
+        self.outputs = tuple(group.key("action") for group in self._groups)
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """Actions of every group, by the order of ``inputs`` and ``outputs``."""
+        given = dict(zip(self.inputs, values, strict=True))
+        actions = []
+        for group, policy, reader in zip(self._groups, self._policies, self._readers, strict=True):
+            fields = _fields(group, given)
+            mask = fields["avail_actions"].transpose(0, 1) if group.avail else None
+            outputs = policy(reader.obs(fields["obs"]))  # type: ignore[operator]
+            action = reader.head.distribution(outputs, mask).mode()  # type: ignore[union-attr, operator]
+            actions.append(reader.head.env_action(action).transpose(0, 1))  # type: ignore[union-attr, operator]
+        return tuple(actions)
+
+
+@final
+class GreedyPolicy(nn.Module):
+    """QMIX's: every group's observations, last actions (-1 at first) and recurrent states (zeros at first) in; the best
+    actions and the next states out. States are ``[E, A, size]``.
+    """
+
+    def __init__(self, groups: Sequence[QNetworks]) -> None:
+        super().__init__()
+        self._networks = nn.ModuleList(groups)
+        self._groups = [network.group for network in groups]
+        self.inputs: Inputs = {}
+        self.outputs: tuple[str, ...] = ()
+        for network in groups:
+            group = network.group
+            self.inputs |= _observed(group)
+            self.inputs[group.key("last_action")] = ((network.agents,), torch.int64)
+            self.outputs += (group.key("action"),)
+            if network.state_size:
+                self.inputs[group.key("hidden_state")] = ((network.agents, network.state_size), torch.float32)
+                self.outputs += (group.key("next_hidden_state"),)
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """Actions and states of every group, by the order of ``inputs`` and ``outputs``."""
+        given = dict(zip(self.inputs, values, strict=True))
+        found: list[Tensor] = []
+        for network in self._networks:
+            assert isinstance(network, QNetworks)
+            group, fields = network.group, _fields(network.group, given)
+            last = fields["last_action"] - network.start * (fields["last_action"] >= 0)
+            state = fields["hidden_state"] if network.state_size else last.new_zeros(0)
+            q, state = network.step(fields["obs"], last, network.packed_state(state))
+            mask = fields["avail_actions"] if group.avail else None
+            found.append(greedy(q, mask) + network.start)
+            if network.state_size:
+                found.append(network.unpacked_state(state, last.shape[0]))
+        return tuple(found)
+
+
+@final
+class LikeliestPolicy(nn.Module):
+    """Of stochastic policies: every group's observations, mean actions and recurrent states (zeros at first) in, as far
+    as they read them; the likeliest actions and the next states out. States are ``[E, A, size]``.
+    """
+
+    def __init__(self, policies: Sequence[StochasticPolicy], obs_norm: ObsNorm) -> None:
+        super().__init__()
+        self._policies, self._obs_norm = nn.ModuleList(policies), obs_norm
+        self.inputs: Inputs = {}
+        self.outputs: tuple[str, ...] = ()
+        for policy in policies:
+            group, size = policy.group, policy.networks.state_size
+            self.inputs |= _observed(group)
+            self.outputs += (group.key("action"),)
+            if policy.mean_action:
+                self.inputs[group.key("mean_action")] = ((len(group), policy.mean_action), torch.float32)
+            if size:
+                self.inputs[group.key("hidden_state")] = ((len(group), size), torch.float32)
+                self.outputs += (group.key("next_hidden_state"),)
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """Actions and states of every group, by the order of ``inputs`` and ``outputs``."""
+        seen = self._obs_norm(nested(dict(zip(self.inputs, values, strict=True))))
+        found: list[Tensor] = []
+        for policy in self._policies:
+            assert isinstance(policy, StochasticPolicy)
+            fields = seen[policy.group.name] if policy.group.name else seen
+            distribution, state = policy(seen, one_step(fields.get("hidden_state"), policy.networks))
+            found.append(policy.head.env_action(distribution.mode()))
+            if state is not None:
+                found.append(state)
+        return tuple(found)

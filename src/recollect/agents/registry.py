@@ -1,0 +1,104 @@
+"""Algorithms by name: ours, and those that users register."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from recollect.agents.coma import COMAConfig
+from recollect.agents.interface import Algorithm
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.agents.mappo import MAPPOConfig
+from recollect.agents.masac import MASACConfig
+from recollect.agents.mfq import MFQConfig
+from recollect.agents.qmix import QMIXConfig
+from recollect.errors import OptionError
+
+__all__ = ["algorithms", "default_num_envs", "find", "register", "summary"]
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+_ALGORITHMS: dict[str, Algorithm] = {}
+_NEEDS = ("schedule", "memory", "learner")
+
+
+def register(name: str) -> Callable[[Made], Made]:
+    """Let an algorithm be trained, resumed, evaluated and plotted by name: a decorator of its settings.
+
+    Settings are a frozen dataclass with a default for everything, and the methods of ``Algorithm``; one without a
+    ``name`` gets this one. A function that makes settings can be registered too: the same class by another name.
+
+    >>> @register("mine")  # doctest: +SKIP
+    ... @dataclass(frozen=True)
+    ... class MineConfig: ...
+    """
+    if not isinstance(name, str) or not name.replace("_", "").replace("-", "").isalnum():
+        raise OptionError("name", "be a word of letters, digits, - and _", repr(name))
+
+    def add(make: Made) -> Made:
+        if dataclasses.is_dataclass(make) and not hasattr(make, "name"):
+            make.name = name  # type: ignore[attr-defined]
+        settings: Any = make()
+        frozen = dataclasses.is_dataclass(type(settings)) and type(settings).__dataclass_params__.frozen
+        what = f"settings of {name}"
+        if not frozen:
+            raise OptionError(what, "be a frozen dataclass", type(settings).__name__, "Use @dataclass(frozen=True).")
+        lacking = [need for need in _NEEDS if not callable(getattr(settings, need, None))]
+        if lacking:
+            raise OptionError(what, f"have {', '.join(_NEEDS)}", f"none of the name {', '.join(lacking)}")
+        if settings.name != name:
+            raise OptionError(what, f"have the name {name!r}", repr(settings.name))
+        known = _ALGORITHMS.get(name)
+        if known is not None and _source(known) != _source(settings):
+            raise OptionError("name", "not be taken", repr(name), f"{_source(known)} has it.")
+        _ALGORITHMS[name] = settings
+        return make
+
+    return add
+
+
+def algorithms() -> dict[str, Algorithm]:
+    """Settings of every algorithm as they are by default, by its name."""
+    return dict(_ALGORITHMS)
+
+
+def find(name: Any) -> Any:
+    """The settings of an algorithm as they are by default."""
+    if isinstance(name, str) and name in _ALGORITHMS:
+        return _ALGORITHMS[name]
+    near = difflib.get_close_matches(str(name), _ALGORITHMS, 1, 0.5)
+    remedy = f"Did you mean {near[0]!r}?" if near else "One of your own: --import the module that registers it."
+    raise OptionError("algorithm", f"be one of {', '.join(_ALGORITHMS)}", repr(name), remedy)
+
+
+def summary(algorithm: Algorithm) -> str:
+    """What an algorithm is, in a line."""
+    return getattr(algorithm, "summary", "") or (inspect.getdoc(algorithm) or "").partition("\n")[0]
+
+
+def default_num_envs(algorithm: Algorithm) -> int:
+    """Vectorised environments that suit an algorithm."""
+    return int(getattr(algorithm, "default_num_envs", 8))
+
+
+def _source(settings: Any) -> str:
+    """The class of settings, by which it is known again when its module is loaded again."""
+    return f"{type(settings).__module__}.{type(settings).__qualname__}"
+
+
+register("maddpg")(MADDPGConfig)
+register("qmix")(QMIXConfig)
+register("vdn")(lambda: QMIXConfig(mixer="vdn"))
+register("iql")(lambda: QMIXConfig(mixer="none"))
+register("mappo")(MAPPOConfig)
+register("ippo")(lambda: MAPPOConfig(critic="own"))
+register("maa2c")(lambda: MAPPOConfig(clip=0.0, epochs=1, minibatches=1))
+register("ia2c")(lambda: MAPPOConfig(critic="own", clip=0.0, epochs=1, minibatches=1))
+register("mfac")(lambda: MAPPOConfig(critic="own", clip=0.0, epochs=1, minibatches=1, neighbours="all", agent_id=False))
+register("mfq")(MFQConfig)
+register("coma")(COMAConfig)
+register("masac")(MASACConfig)
+register("isac")(lambda: MASACConfig(critic="own"))

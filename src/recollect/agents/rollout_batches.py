@@ -1,0 +1,70 @@
+"""Minibatches of a rollout as learners read them: rows, which are packed sequences where networks are recurrent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recollect.envs.interface import AgentGroup
+from recollect.learn.agent_networks import Packed
+from recollect.learn.sequences import pack_segments
+from recollect.memory import Rollout
+from recollect.tensors import map_tensors, to_torch
+
+__all__ = ["read_epochs"]
+
+_STATES = ("policy_state", "value_state")
+
+
+def read_epochs(
+    memory: Rollout,
+    groups: Sequence[AgentGroup],
+    epochs: int,
+    *,
+    minibatches: int,
+    length: int,
+    device: torch.device,
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Packed]]]:
+    """Rows ``[R, ...]`` of every minibatch of every epoch, and by the names of recurrent states how they are sequences.
+
+    Args:
+        minibatches: Parts of an epoch.
+        length: Steps of sequences, where rows hold recurrent states.
+    """
+    states = [group.key(name) for group in groups for name in _STATES if group.key(name) in memory]
+    if not states:
+        for batch in memory.epochs(epochs, -(-len(memory) // minibatches)):
+            yield to_torch(batch, device), {}
+        return
+    length = min(length, memory.length)
+    size = -(-memory.lanes * -(-memory.length // length) // minibatches)
+    for batch in memory.epochs(epochs, size, length=length, start_fields=tuple(states)):
+        segments = pack_segments(batch.starts, batch.mask)
+        places = (segments.rows, segments.sequence, segments.carried)
+        rows, sequence, carried = (torch.from_numpy(each).to(device) for each in places)
+        whole, sizes = to_torch(batch, device), segments.batch_sizes.tolist()
+        packed = {}
+        for key in states:
+            state = _pop(whole, key).index_select(0, sequence)
+            packed[key] = Packed(sizes, state * carried[:, None, None])
+        for key in ("lengths", "lanes", "serials"):
+            del whole[key]
+        yield map_tensors(partial(_take, rows), whole), packed
+
+
+def _take(rows: Tensor, values: Tensor) -> Tensor:
+    """Rows ``[R, ...]`` of sequences ``[B, L, ...]``."""
+    return values.flatten(0, 1).index_select(0, rows)
+
+
+def _pop(batch: Any, path: str) -> Tensor:
+    """Take out what a batch has at a path such as ``"adversary/policy_state"``."""
+    *above, last = path.split("/")
+    for part in above:
+        batch = batch[part]
+    found: Tensor = batch.pop(last)
+    return found

@@ -1,0 +1,163 @@
+"""Agents with stochastic policies that act: their networks, recurrent states, and what rows hold besides actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic, one_step
+from recollect.agents.interface import Weights
+from recollect.agents.mean_field import MeanField
+from recollect.agents.state import load_weights
+from recollect.envs.interface import AgentGroup
+from recollect.learn.policy_heads import policy_head
+from recollect.schema import Field
+from recollect.tensors import from_env
+
+__all__ = ["Acting", "StochasticActor", "row_fields"]
+
+
+@final
+class Acting(nn.Module):
+    """What actors need of a learner: policies, critics if rows hold values, and statistics of observations."""
+
+    def __init__(self, policies: list[StochasticPolicy], critics: list[ValueCritic], obs_norm: ObsNorm) -> None:
+        super().__init__()
+        self.policies, self.critics, self.obs_norm = nn.ModuleList(policies), nn.ModuleList(critics), obs_norm
+
+
+def row_fields(
+    group: AgentGroup,
+    *,
+    log_prob: bool = False,
+    value: bool = False,
+    policy_state: int = 0,
+    value_state: tuple[int, int] = (0, 0),
+) -> dict[str, Field]:
+    """What an actor adds to rows of a group, by name.
+
+    Args:
+        policy_state: Numbers of a policy's recurrent state; 0: it has none.
+        value_state: Networks of a critic and numbers of the state of each.
+    """
+    agents, raw = len(group), policy_head(group.action_space).raw_width
+    found = dict.fromkeys([name for name, kept in (("log_prob", log_prob), ("value", value)) if kept], Field((agents,)))
+    if log_prob and raw:
+        found["raw_action"] = Field((agents, raw))
+    if policy_state:
+        found["policy_state"] = Field((agents, policy_state))
+    if all(value_state):
+        found["value_state"] = Field(value_state)
+    return {group.key(name): field for name, field in found.items()}
+
+
+@final
+class StochasticActor:
+    """All agents in some environments.
+
+    Args:
+        acting: Networks, which become this actor's own.
+        explore: Whether actions are drawn, and rows get what learning needs; else actions are the likeliest.
+        log_probs: Whether rows hold log-probabilities.
+        mean_field: Makes the mean actions that policies read; None: they read none.
+    """
+
+    def __init__(
+        self,
+        acting: Acting,
+        num_envs: int,
+        device: torch.device,
+        *,
+        explore: bool,
+        seed: int,
+        log_probs: bool = True,
+        mean_field: MeanField | None = None,
+    ) -> None:
+        self._acting, self._device, self._explore = acting, device, explore
+        self._log_probs, self._mean_field = log_probs and explore, mean_field
+        self._policies: list[StochasticPolicy] = list(acting.policies)  # type: ignore[arg-type]
+        self._critics: list[ValueCritic] = list(acting.critics) if explore else []  # type: ignore[arg-type]
+        self._generator = torch.Generator(device).manual_seed(seed)
+        self._version = -1
+        named: list[tuple[str, Sequence[StochasticPolicy | ValueCritic]]] = [
+            ("policy_state", self._policies),
+            ("value_state", self._critics),
+        ]
+        parts = {f"{index}.{name}": each.networks for name, every in named for index, each in enumerate(every)}
+        self._states = {name: part.initial_state(num_envs) for name, part in parts.items() if part.state_size}
+        """Recurrent states before the next step, ``[E, A, size]``."""
+        if mean_field is not None and mean_field.enabled:
+            for index, policy in enumerate(self._policies):  # what was done last is a state of its own
+                shape = (num_envs, len(policy.group), mean_field.width(policy.group))
+                self._states[f"{index}.last_action"] = torch.zeros(shape, device=device)
+
+    @torch.no_grad()
+    def act(self, obs: Mapping[str, Any], _step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Actions, and with exploration their log-probabilities, values, and the states that they came from."""
+        seen = self._acting.obs_norm(from_env(obs, self._device))
+        actions: dict[str, Any] = {}
+        extras: dict[str, Any] = {}
+        for index, policy in enumerate(self._policies):
+            found = self._mean_action(index, seen)
+            distribution, state = policy(seen, self._before(index, "policy_state", policy, found))
+            self._after(index, "policy_state", state)
+            action = distribution.sample(self._generator) if self._explore else distribution.mode()
+            actions[policy.group.key("action")] = policy.head.to_env(action)
+            if self._mean_field is not None and "mean_action" in found:
+                last = self._mean_field.one_hot(policy.group, policy.head.env_action(action))
+                self._states[f"{index}.last_action"] = last
+            if self._log_probs:
+                found["log_prob"] = distribution.log_prob(action)
+                if policy.head.raw_width:
+                    found["raw_action"] = action
+            if self._critics:
+                critic = self._critics[index]
+                found["value"], state = critic.value(seen, self._before(index, "value_state", critic, found))
+                self._after(index, "value_state", state)
+            if self._explore:
+                extras |= {policy.group.key(name): value.cpu().numpy() for name, value in found.items()}
+        return actions, extras
+
+    def _mean_action(self, index: int, seen: Any) -> dict[str, Tensor]:
+        """What neighbours did last on average, put among what a group sees."""
+        last, group = self._states.get(f"{index}.last_action"), self._policies[index].group
+        if self._mean_field is None or last is None:
+            return {}
+        mean = self._mean_field.mean(group, seen, last)
+        (seen[group.name] if group.name else seen)["mean_action"] = mean
+        return {"mean_action": mean}
+
+    def _before(self, index: int, name: str, part: Any, found: dict[str, Tensor]) -> Any:
+        state = self._states.get(f"{index}.{name}")
+        if state is not None:
+            found[name] = state
+        return one_step(state, part.networks)
+
+    def _after(self, index: int, name: str, state: Tensor | None) -> None:
+        if state is not None:
+            self._states[f"{index}.{name}"] = state
+
+    def reset(self, mask: Any) -> None:
+        """Begin anew where episodes ended, ``[E]``."""
+        ended = torch.from_numpy(np.asarray(mask)).to(self._device)
+        self._states = {name: state.masked_fill(ended[:, None, None], 0.0) for name, state in self._states.items()}
+
+    def load(self, weights: Weights) -> None:
+        """Take published weights, unless they are the ones it has."""
+        if weights.version != self._version:
+            load_weights(self._acting, weights)
+            self._version = weights.version
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything to go on from but the weights."""
+        states = {name: state.cpu().clone() for name, state in self._states.items()}
+        return {"generator": self._generator.get_state(), **states}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self._generator.set_state(state["generator"])
+        self._states = {name: state[name].to(self._device, copy=True) for name in self._states}

@@ -1,0 +1,105 @@
+"""Networks of a group of agents over rows or sequences: one each or one that all share, with or without a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.errors import OptionError
+from recollect.learn.networks import Copies, NetworkFactory, StackedGRU, StackedMLP
+
+__all__ = ["AgentNetworks", "Packed"]
+
+
+class Packed(NamedTuple):
+    """How rows ``[R, ...]`` are sequences: in the order of torch's ``PackedSequence``."""
+
+    batch_sizes: list[int]
+    """Sequences that are still going at each time."""
+    state: Tensor
+    """Recurrent states before their first steps, ``[S, A, size]``."""
+
+
+@final
+class AgentNetworks(nn.Module):
+    """Outputs of every agent from what it reads.
+
+    >>> AgentNetworks(3, 4, 2)(torch.zeros(10, 3, 4))[0].shape
+    torch.Size([10, 3, 2])
+
+    Args:
+        hidden: Units of the hidden layers; a recurrent network has a layer and a GRU of the last of them.
+        shared: One network for all agents, who are told apart by a one-hot after their inputs.
+        agent_id: Whether agents who share one are told apart.
+        last_gain: Multiplies the last layer's initial weights.
+        network: Makes a network of one's own, from its inputs and outputs, in place of ours.
+    """
+
+    ids: Tensor | None
+
+    def __init__(
+        self,
+        agents: int,
+        inputs: int,
+        outputs: int,
+        *,
+        hidden: Sequence[int] = (64, 64),
+        recurrent: bool = False,
+        shared: bool = True,
+        agent_id: bool = True,
+        activation: str = "relu",
+        init: str = "uniform",
+        last_gain: float = 1.0,
+        network: NetworkFactory | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.agents, self.outputs, self._shared = agents, outputs, shared
+        ids = torch.eye(agents) if shared and agent_id and agents > 1 else None
+        self.register_buffer("ids", ids, persistent=False)
+        count, inputs = 1 if shared else agents, inputs + (0 if ids is None else agents)
+        self.networks: nn.Module
+        self.last_layer = ""
+        """The name of the last layer, in networks of ours."""
+        if network is not None:
+            if recurrent:
+                raise OptionError("recurrent", "be False with a network of one's own", True)
+            self.networks = Copies(count, lambda: network(inputs, outputs))
+        elif recurrent:
+            gru = StackedGRU(count, inputs=inputs, units=hidden[-1], outputs=outputs, generator=generator)
+            for part in ("weight", "bias"):
+                gru.named_layers()[f"head.{part}"].detach().mul_(last_gain)
+            self.networks, self.last_layer = gru, "head"
+        else:
+            how: dict[str, Any] = {"activation": activation, "init": init, "last_gain": last_gain}
+            self.networks = StackedMLP(count, (inputs, *hidden, outputs), generator=generator, **how)
+            self.last_layer = f"layers.{len(hidden)}"
+        self.state_size = hidden[-1] if recurrent else 0
+        """Numbers of a recurrent state; 0: there is none."""
+
+    def initial_state(self, num_envs: int) -> Tensor:
+        """Recurrent states before the first step, ``[E, A, size]``."""
+        where = next(self.parameters()).device
+        return torch.zeros(num_envs, self.agents, self.state_size, device=where)
+
+    def forward(self, inputs: Tensor, packed: Packed | None = None) -> tuple[Tensor, Tensor | None]:
+        """Outputs ``[R, A, out]`` of inputs ``[R, A, n]``, and the last states ``[S, A, size]`` of sequences."""
+        rows = inputs.shape[0]
+        if self.ids is not None:
+            inputs = torch.cat([inputs, self.ids.expand(rows, -1, -1)], dim=2)
+        x = inputs.flatten(0, 1)[None] if self._shared else inputs.transpose(0, 1)
+        if not self.state_size:
+            return self._by_row(self.networks(x), rows), None
+        if packed is None:
+            raise OptionError("packed", "be given to recurrent networks", None)
+        agents = self.agents if self._shared else 1
+        state = packed.state.flatten(0, 1)[None] if self._shared else packed.state.transpose(0, 1)
+        outputs, last = self.networks(x, [size * agents for size in packed.batch_sizes], state)
+        return self._by_row(outputs, rows), self._by_row(last, packed.state.shape[0])
+
+    def _by_row(self, values: Tensor, rows: int) -> Tensor:
+        """``[R, A, n]`` of what networks gave."""
+        return values.reshape(rows, self.agents, -1) if self._shared else values.transpose(0, 1)
