@@ -38,7 +38,7 @@ $(DEPS): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
 	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro tensorboard pillow imageio-ffmpeg h5py zstandard \
-		hypothesis import-linter minari mpe2 mypy pettingzoo pre-commit pytest ruff safetensors scipy
+		hypothesis import-linter lbforaging magent2 minari mpe2 mypy pettingzoo pre-commit pytest ruff rware safetensors scipy
 	@touch $@
 
 $(READY): $(DEPS) $(CORE)
@@ -65,7 +65,7 @@ check: $(READY)
 
 test: check
 	@echo "--- tests"
-	@$(BIN)/pytest tests -m "not slow"
+	@$(BIN)/pytest tests -m "not slow" -n 2 --dist loadfile
 
 test-slow: $(READY)
 	@echo "--- slow tests (about ten minutes)"

@@ -104,7 +104,7 @@ class Learner:
         loss.backward()
         nn.utils.clip_grad_norm_(self.online.parameters(), 10.0)
         self.optimiser.step()
-        memory.reweigh(batch, error)
+        memory.update_priorities(batch, error)
         with torch.no_grad():
             for slow, fast in zip(self.target.parameters(), self.online.parameters(), strict=True):
                 slow.lerp_(fast, self.config.soft_update)

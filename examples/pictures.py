@@ -11,8 +11,8 @@ from PIL import Image
 
 from recollect import envs
 from recollect.envs import particle
-from recollect.envs.film import save_film
 from recollect.envs.marines import players
+from recollect.envs.video import save_video
 
 
 def particle_picture(name: str) -> Any:
@@ -35,7 +35,7 @@ def battle(name: str, seed: int) -> list[Any]:
         if step.ended[0]:
             return pictures
         pictures.append(env.render())
-        seen = step.seen
+        seen = step.obs
 
 
 def main(folder: Path) -> None:
@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
     for name in ("marines_4v4", "marines_8v8"):
         pictures = battle(name, seed=1)
         Image.fromarray(pictures[len(pictures) * 2 // 3]).save(folder / f"{name}.png", optimize=True)
-        save_film(folder / f"{name}.gif", pictures, fps=6)
+        save_video(folder / f"{name}.gif", pictures, fps=6)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,20 @@ def test_doctests(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
+@pytest.fixture
+def _registries() -> Iterator[None]:
+    """What a page registers is not there for others."""
+    from recollect.agents.registry import _ALGORITHMS
+    from recollect.envs.registry import _ENTRIES
+
+    kept: list[tuple[dict[str, Any], dict[str, Any]]] = [(each, dict(each)) for each in (_ALGORITHMS, _ENTRIES)]
+    yield
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
+
+
+@pytest.mark.usefixtures("_registries")
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -5,6 +5,8 @@
 >>> memory = rc.Memory(schema, capacity=1000, lanes=2, window=rc.NStep(3, gamma=0.99), seed=0)
 """
 
+import typing as _typing
+
 from recollect import errors
 from recollect.memory import (
     Batch,
@@ -19,6 +21,7 @@ from recollect.memory import (
     Prioritized,
     Ram,
     Recent,
+    Rollout,
     Sampler,
     Sequence,
     Shared,
@@ -31,6 +34,9 @@ from recollect.memory import (
 )
 from recollect.schema import Field, Group, Schema
 from recollect.tensors import to_torch
+
+if _typing.TYPE_CHECKING:
+    from recollect.train.policy import load_policy
 
 __version__ = "0.1.0"
 
@@ -49,6 +55,7 @@ __all__ = [
     "Prioritized",
     "Ram",
     "Recent",
+    "Rollout",
     "Sampler",
     "Schema",
     "Sequence",
@@ -59,6 +66,15 @@ __all__ = [
     "Window",
     "Writer",
     "errors",
+    "load_policy",
     "targets",
     "to_torch",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "load_policy":  # needs torch, which nothing else here does
+        from recollect.train.policy import load_policy
+
+        return load_policy
+    raise AttributeError(f"module 'recollect' has no attribute {name!r}")

@@ -34,7 +34,7 @@ def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
     few = FEW | {"num_envs": 2, "steps": 790, "eval_every": 400}
     train.run(dataclasses.replace(MIXED, buffer_size=200), name, folder=tmp_path / "run", **few)
     result = train.resume(tmp_path / "run", steps=1200, trust=True)
-    assert np.isfinite(result.metrics["loss"])
+    assert np.isfinite(result.metrics["train/loss"])
     assert load_run(tmp_path / "run", trust=True).evaluate(3)["length"] > 1
     kept = checkpoint.load_memory(tmp_path / "run").episodes
     done = kept.terminated | kept.truncated
@@ -107,33 +107,28 @@ def test_states_begin_anew_where_lanes_wait(vector: str, tmp_path: Path, monkeyp
 
 
 def test_what_actors_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How far the run is, and of every end; the memory is evicted from, and reweighed by the errors of its batches."""
-    told: dict[str, list[Any]] = {"steps": [], "ends": [], "evicted": [], "reweighed": []}
+    """How far the run is, and of every end; the memory keeps the newest episodes, and gets its batches' errors."""
+    told: dict[str, list[Any]] = {"steps": [], "ends": [], "errors": []}
     act, ended = QMIXActor.act, QMIXActor.reset
-    reweigh, evict = rc.Memory.reweigh, QMIXConfig.evict
+    update_priorities = rc.Memory.update_priorities
     monkeypatch.setattr(
         QMIXActor, "act", lambda self, seen, step=0: told["steps"].append(step) or act(self, seen, step)
     )
     monkeypatch.setattr(QMIXActor, "reset", lambda self, rows: told["ends"].append(rows.sum()) or ended(self, rows))
     monkeypatch.setattr(
         rc.Memory,
-        "reweigh",
-        lambda self, batch, errors: told["reweighed"].append(errors) or reweigh(self, batch, errors),
-    )
-    monkeypatch.setattr(
-        QMIXConfig,
-        "evict",
-        lambda self, memory, episodes, fresh: told["evicted"].append(episodes) or evict(self, memory, episodes, fresh),
+        "update_priorities",
+        lambda self, batch, errors: told["errors"].append(errors) or update_priorities(self, batch, errors),
     )
     algorithm = dataclasses.replace(MIXED, per_alpha=0.5, buffer_size=20)
     few = FEW | {"steps": 1200, "eval_every": 10_000, "eval_episodes": 1}
     train.run(algorithm, "marines_3v3", folder=tmp_path / "run", **few)
     counters = checkpoint.load_checkpoint(tmp_path / "run")
-    assert told["steps"][:150] == list(range(0, 1200, 8))
-    assert told["evicted"][-1] == counters["episodes"]
-    assert sum(told["ends"]) == counters["episodes"] + 1  # one of the evaluation
-    assert len(told["reweighed"]) == counters["updates"]
-    assert all((errors > 0).all() for errors in told["reweighed"])
+    begin = told["steps"].index(8) - 1  # after the evaluation of step 0, which says no steps
+    assert told["steps"][begin : begin + 150] == list(range(0, 1200, 8))
+    assert sum(told["ends"]) == counters["episodes"] + 2  # one of each evaluation
+    assert len(told["errors"]) == counters["updates"]
+    assert all((errors > 0).all() for errors in told["errors"])
     kept = checkpoint.load_memory(tmp_path / "run").episodes
     done = kept.terminated | kept.truncated
     assert done.sum() == algorithm.buffer_size

@@ -16,10 +16,11 @@ from recollect import cli, train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.train import curves
+from recollect.train.config_file import Description
 from recollect.train.curves import _labels, bootstrap_ci, draw_runs, interquartile_mean
-from recollect.train.records import read_metrics
+from recollect.train.loggers import read_metrics
 from recollect.train.replay import load_run
-from recollect.train.settings import RunConfig
+from recollect.train.settings import RunConfig, as_data
 
 SMALL = MADDPGConfig(learning_starts=300, batch_size=32, update_every=50, capacity=2000, hidden=(8,), per_alpha=0.5)
 
@@ -86,12 +87,12 @@ def test_several_runs_of_one_seed_are_not_seeds(runs: list[Path], tmp_path: Path
     shutil.copytree(runs[0], again)
     with pytest.MonkeyPatch.context() as patched:
         drawn: list[Any] = []
-        patched.setattr(curves, "save_picture", lambda figure, path: drawn.append(figure.axes[0]) or Path(path))
+        patched.setattr(curves, "save_picture", lambda figure, path: drawn.append(figure) or Path(path))
         draw_runs([runs[0], again], tmp_path / "curves.png")
         draw_runs(runs, tmp_path / "curves.png")
-    labels = [axes.get_legend().get_texts()[0].get_text() for axes in drawn]
+    labels = [figure.legends[0].get_texts()[0].get_text() for figure in drawn]
     assert labels == ["maddpg simple_spread (2 runs)", "maddpg simple_spread (3 seeds)"]
-    assert drawn[0].lines[0].get_marker() == ".", "few evaluations are to be seen, even a single one"
+    assert drawn[0].axes[0].lines[0].get_marker() == ".", "few evaluations are to be seen, even a single one"
 
 
 def test_what_cannot_be_looked_at(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,10 +124,12 @@ def test_what_cannot_be_looked_at(runs: list[Path], tmp_path: Path, capsys: pyte
 
 
 def test_lines_say_how_they_differ() -> None:
-    run, long = RunConfig(seed=1), RunConfig(seed=2, steps=9)
-    one = ("marines_4v4", QMIXConfig(), run)
-    far = ("marines_4v4", QMIXConfig(gamma=0.99, clip_targets=False), long)
-    others = ("marines_3v3", QMIXConfig(gamma=0.5), run), ("marines_4v4", QMIXConfig(mixer="vdn"), run)
+    def described(env: str, algorithm: QMIXConfig, **settings: Any) -> Description:
+        return Description(env, algorithm.name, as_data(algorithm), as_data(RunConfig(**settings)))
+
+    one = described("marines_4v4", QMIXConfig(), seed=1)
+    far = described("marines_4v4", QMIXConfig(gamma=0.99, clip_targets=False), seed=2, steps=9)
+    others = described("marines_3v3", QMIXConfig(gamma=0.5)), described("marines_4v4", QMIXConfig(mixer="vdn"))
     assert _labels([one, far, *others]) == [
         "qmix marines_4v4: gamma 0.95, clip_targets True",
         "qmix marines_4v4: gamma 0.99, clip_targets False",
@@ -198,9 +201,9 @@ def test_inspecting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"episode lengths: {ended.sum()}, 25 to 25, mean 25, median 25" in text
     lane, start = int(episodes.lane[ended][0]), int(episodes.start[ended][0])
     wanted = float(np.mean(memory["reward"][lane, (start + np.arange(25)) % 250].sum(axis=0)))
-    from recollect.cli.inspect import _facts
+    from recollect.cli.inspect import _statistics
 
-    assert _facts(memory)["returns of episodes (reward)"][0] == pytest.approx(wanted, rel=1e-5)
+    assert _statistics(memory)["returns of episodes (reward)"][0] == pytest.approx(wanted, rel=1e-5)
     assert "priorities:" in text
     assert "ages of episodes in rows:" in text
     with Image.open(out) as picture:

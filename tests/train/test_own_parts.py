@@ -123,7 +123,7 @@ def test_recurrent_networks_of_ones_own(env: str, shared: bool, tmp_path: Path) 
         learning_starts=8, batch_size=8, buffer_size=40, network=Recurrent, parameter_sharing=shared, hypernet_units=4
     )
     result = train.run(config, env, folder=tmp_path / "run", steps=800, **FEW)
-    assert np.isfinite(result.metrics["loss"])
+    assert np.isfinite(result.metrics["train/loss"])
     again = train.run(config, env, folder=tmp_path / "again", steps=400, **FEW)
     assert again.steps == 400
     train.resume(tmp_path / "again", steps=800, trust=True)
@@ -172,7 +172,7 @@ def test_a_network_of_ones_own_in_maddpg(tmp_path: Path) -> None:
         )
         folder = tmp_path / f"run{len(sharing)}"
         result = train.run(config, "simple_tag", folder=folder, steps=400, **FEW)
-        assert np.isfinite(result.metrics["agent/critic_loss"])
+        assert np.isfinite(result.metrics["train/agent/critic_loss"])
 
 
 def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_without_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for native in (True, False):
         calls.clear()
         result = train.run(SMALL, "simple_spread", folder=tmp_path / str(native), steps=400, kernels=native, **FEW)
-        losses.append(result.metrics["critic_loss"])
+        losses.append(result.metrics["train/critic_loss"])
         assert bool(calls) == native
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)
     kernels.use(True)
@@ -215,8 +215,8 @@ def test_checkpoints_of_earlier_versions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(rc.errors.RunError) as caught:
         train.resume(folder)
     assert str(caught.value) == (
-        f"{folder / 'checkpoint.json'} must be a checkpoint of version 4, got version 3. Since then networks are torch "
-        "modules and settings have other names (CHANGELOG.md): train it again. Its memory can still be loaded: "
+        f"{folder / 'checkpoint.json'} must be a checkpoint of version 5, got version 3. Since then learning "
+        "and settings have changed (CHANGELOG.md): train it again. Its memory can still be loaded: "
         f"recollect.Memory.load('{folder / 'memory-0'}')."
     )
     assert len(rc.Memory.load(folder / "memory-0")) > 0

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recollect import cli
+from recollect.agents.coma import COMAConfig
+from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.cli import pymarl
 from recollect.train import RunConfig
-from recollect.train.settings import read_config
+from recollect.train.config_file import read_config
 
 
 @pytest.fixture
@@ -74,6 +77,43 @@ def test_keys_are_mapped(asked: list[Any]) -> None:
     assert run == wanted
 
 
+def test_epymarls_policy_gradients(asked: list[Any]) -> None:
+    line = "pymarl --config=mappo --env-config=gymma with env_args.key=mpe:SimpleSpread-v0 env_args.time_limit=25"
+    assert cli.main(line.split()) == 0
+    assert (
+        cli.main([*line.replace("mappo", "ia2c").split(), "batch_size_run=4", "batch_size=4", "common_reward=False"])
+        == 0
+    )
+    more = "epochs=7 eps_clip=0.1 entropy_coef=0.02 q_nstep=3 lr=1e-3 hidden_dim=32 use_rnn=False grad_norm_clip=5"
+    more += " target_update_interval_or_tau=0.5 obs_individual_obs=True critic_type=cv_critic learner=ppo_learner"
+    assert cli.main([*line.split(), *more.split()]) == 0
+    preset = MAPPOConfig().presets["epymarl"]
+    algorithm, env, run = asked[0]
+    assert env == "simple_spread"
+    assert algorithm == MAPPOConfig(**preset, rollout=25)
+    options = {"state": True, "max_cycles": 25, "velocity_first": True}
+    assert run == RunConfig(steps=2_050_000, eval_every=50_000, eval_episodes=100, num_envs=10, env_options=options)
+    independent = MAPPOConfig(critic="own", clip=0.0, epochs=1)
+    own = {**independent.presets["epymarl"], "reward": "own", "rollout": 25}
+    assert asked[1][0] == replace(independent, **own)
+    assert asked[1][2].num_envs == 4
+    changed = {"epochs": 7, "clip": 0.1, "entropy": 0.02, "n_step": 3, "actor_lr": 1e-3, "critic_lr": 1e-3}
+    changed |= {"hidden": (32, 32), "recurrent": False, "max_grad_norm": 5.0, "target_tau": 0.5, "critic": "agent"}
+    assert asked[2][0] == MAPPOConfig(**{**preset, "rollout": 25, **changed})
+
+
+def test_epymarls_coma(asked: list[Any]) -> None:
+    line = "pymarl --config=coma --env-config=sc2 with env_args.map_name=3m critic_train_reps=2"
+    line += " target_update_interval_or_tau="
+    assert cli.main(f"{line}100".split()) == 0
+    assert cli.main(f"{line}0.01".split()) == 0
+    algorithm, env, _ = asked[0]
+    assert env == "marines_3v3"
+    wanted = {**COMAConfig().presets["epymarl"], "rollout": 60, "critic_epochs": 2, "target_update_interval": 100}
+    assert algorithm == COMAConfig(**wanted)
+    assert asked[1][0] == COMAConfig(**{**wanted, "target_update_interval": 200, "tau": 0.01})
+
+
 @pytest.mark.parametrize(
     ("words", "env", "options"),
     [
@@ -108,7 +148,10 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--config=qmx", "--config must be one of qmix, vdn, iql, got 'qmx'. Did you mean 'qmix'?"),
+        (
+            "--config=qmx",
+            "--config must be one of qmix, vdn, iql, mappo, ippo, maa2c, ia2c, coma, got 'qmx'. Did you mean 'qmix'?",
+        ),
         ("--config=qmix --env-config=sc", "--env-config must be one of sc2, gymma, got 'sc'. Did you mean 'sc2'?"),
         ("--config=qmix --seed=3", "flag must be one that PyMARL's configs have, got '--seed'"),
         ("--config", "--config must be followed by a name, got nothing"),
@@ -144,7 +187,7 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
             "--config=qmix --env-config=gymma with env_args.key=mpe:SimpleTag-v0 target_update_interval_or_tau=0",
             "target_update_interval_or_tau must be above 0, got 0. Targets would never move.",
         ),
-        ("--env-config=sc2", "--config must be one of qmix, vdn, iql, got nothing"),
+        ("--env-config=sc2", "--config must be one of qmix, vdn, iql, mappo, ippo, maa2c, ia2c, coma, got nothing"),
         ("--config=qmix with use_cuda=banana", "use_cuda must be True or False, got 'banana'"),
         (
             "--config=qmix with map_name=3m",
@@ -177,6 +220,18 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
         (
             "--config=qmix --env-config=gymma",
             "env_args.key must name a particle world, got None. Such as mpe:SimpleSpread-v0.",
+        ),
+        ("--config=mappo with batch_size=5", "batch_size must be the 10 of batch_size_run, got 5"),
+        ("--config=mappo with critic_type=ac_critic", "critic_type must be 'cv_critic' here, got 'ac_critic'"),
+        ("--config=ippo with eps_clip=-1", "eps_clip must be finite and at least 0, got -1.0"),
+        ("--config=ippo with double_q=True", "setting must be one that PyMARL's configs have, got 'double_q'"),
+        (
+            "--config=coma with common_reward=False",
+            "common_reward must be True for coma, got False. Use --config=ia2c.",
+        ),
+        (
+            "--config=mappo with target_update_interval_or_tau=200",
+            "target_update_interval_or_tau must be above 0 and at most 1 here, got 200. Target critics follow softly.",
         ),
     ],
 )

@@ -11,10 +11,10 @@ import pytest
 import recollect as rc
 from recollect import cli
 from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.qmix import QMIXConfig
+from recollect.agents.registry import algorithms
 from recollect.cli.train import _flags, _texts
-from recollect.train import ALGORITHMS, RunConfig
-from recollect.train.settings import read_config, write_config
+from recollect.train import RunConfig
+from recollect.train.config_file import read_config, write_config
 
 
 def other(value: Any, field: str) -> Any:
@@ -43,6 +43,14 @@ def other(value: Any, field: str) -> Any:
         "network": "package.module:function",
         "td_loss": "huber",
         "device": "cpu",
+        "log": ("csv", "wandb"),
+        "critic": "auto" if value == "own" else "own",
+        "neighbours": "none" if value == "all" else "all",
+        "value_norm": "popart",
+        "gae_lambda": 0.5,
+        "target_tau": 0.5,
+        "target_entropy": 0.5,
+        "log_std": -1.0,
     }
     if isinstance(value, int) and field in ("hidden", "parameter_sharing"):
         return not value if isinstance(value, bool) else value + 3
@@ -51,26 +59,34 @@ def other(value: Any, field: str) -> Any:
     return not value if isinstance(value, bool) else value + 3
 
 
-@pytest.mark.parametrize("name", list(ALGORITHMS))
+TYPO = f"algorithm must be one of {', '.join(algorithms())}, got 'maddgp'. Did you mean 'maddpg'?"
+
+
+@pytest.mark.parametrize("name", list(algorithms()))
 def test_every_flag_reaches_its_setting(name: str) -> None:
-    default, run = ALGORITHMS[name], RunConfig()
+    default, run = algorithms()[name], RunConfig()
     fields = [(default, f.name) for f in dataclasses.fields(default)]
-    fields += [(run, f.name) for f in dataclasses.fields(run) if f.name != "env_options"]
-    assert not {f for _, f in fields[: -len(dataclasses.fields(run)) + 1]} & {f.name for f in dataclasses.fields(run)}
+    fields += [(run, f.name) for f in dataclasses.fields(run) if f.name not in ("env_options", "imports")]
+    assert not {f for _, f in fields[: -len(dataclasses.fields(run)) + 2]} & {f.name for f in dataclasses.fields(run)}
     for owner, field in fields:
         wanted = other(getattr(owner, field), field)
+        base = default
+        if field == "target_tau":
+            base = dataclasses.replace(default, value_norm="none")
+        elif field == "n_step" and name == "mfq":
+            base = dataclasses.replace(default, neighbours="none")
         flag = "--" + field.replace("_", "-")
         if isinstance(wanted, bool):
             arguments = [flag if wanted else "--no-" + field.replace("_", "-")]
         else:
             arguments = [flag, *map(str, wanted if isinstance(wanted, tuple) else [wanted])]
-        found = _flags(default, run, arguments)
+        found = _flags(base, run, arguments)
         assert getattr(found.algorithm if owner is default else found.run, field) == wanted
-        changed = dataclasses.replace(owner, **{field: wanted})
+        changed = dataclasses.replace(base if owner is default else owner, **{field: wanted})
         assert (found.algorithm, found.run) == ((changed, run) if owner is default else (default, changed))
 
 
-@pytest.mark.parametrize("kind", [RunConfig, MADDPGConfig, QMIXConfig])
+@pytest.mark.parametrize("kind", [RunConfig, *dict.fromkeys(type(each) for each in algorithms().values())])
 def test_every_setting_is_explained(kind: type[Any]) -> None:
     assert set(_texts(kind)) >= {f.name for f in dataclasses.fields(kind)}
 
@@ -82,13 +98,16 @@ def test_toml_there_and_back(tmp_path: Path) -> None:
     run = RunConfig(steps=7, env_options={"N": 5, "continuous_actions": True, "a word": 'a "b" ☺'})
     path = tmp_path / "config.toml"
     write_config(path, "simple_spread", algorithm, run)
-    assert read_config(path) == ("simple_spread", algorithm, run)
+    assert read_config(path, trust=True) == ("simple_spread", algorithm, run)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("env = 'a'\nalgorithm = 'maddgp'", "algorithm must be one of maddpg, qmix, vdn, iql, got 'maddgp'"),
+        (
+            "env = 'a'\nalgorithm = 'maddgp'",
+            TYPO,
+        ),
         ("algorithm = 'maddpg'", "env must be the name of an environment, got None"),
         (
             "env = 'a'\nalgorithm = 'maddpg'\n[runs]\nseed = 1",
@@ -156,7 +175,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["maddgp", "simple"], "algorithm must be one of maddpg, qmix, vdn, iql, got 'maddgp'. Did you mean 'maddpg'?"),
+        (
+            ["maddgp", "simple"],
+            TYPO,
+        ),
         (["maddpg"], "environment must follow the algorithm, got nothing. `recollect envs` lists them."),
         (["maddpg", "simpel"], "environment must be one that there is, got 'simpel'. Did you mean 'simple'?"),
         (["maddpg", "simple", "--option", "N"], "option must be given as NAME=VALUE, got 'N'"),
@@ -168,7 +190,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["maddpg", "gymnasium:Nope-v1"], "environment must be one that Gymnasium can make, got 'Nope-v1'."),
         (["--resume=a", "--steps", "x"], "--steps must be a whole number, got 'x'"),
         (["--resume"], "--resume must be followed by a value, got nothing"),
-        (["--resume", "a", "--seed", "3"], "flag must be --steps, --device or --trust beside --resume, got --seed."),
+        (
+            ["--resume", "a", "--seed", "3"],
+            "flag must be --steps, --device, --threads, --import or --trust beside --resume, got --seed.",
+        ),
         (["--resume", "a", "--steps", "x"], "--steps must be a whole number, got 'x'"),
     ],
 )

@@ -72,7 +72,7 @@ def test_no_command_runs_what_a_folder_names(
     ):
         assert cli.main(command) == 2
         said = capsys.readouterr().err
-        assert "must be trusted, since it runs code that the file names" in said, command
+        assert "must be trusted, since the file names code to run" in said, command
         assert "pass --trust (in Python: trust=True)" in said
     for command in (["plot", str(folder)], ["inspect", str(folder)]):
         assert cli.main(command) == 0
@@ -91,8 +91,8 @@ def test_the_message_in_full(folder: Path) -> None:
     with pytest.raises(rc.errors.OptionError) as caught:
         load_run(folder)
     assert str(caught.value) == (
-        f"env in {folder / 'config.toml'} must be trusted, since it runs code that the file names, got "
-        "'pymarl:subprocess:Popen'. It imports 'subprocess'. If you know where this run is from, pass --trust "
+        f"env in {folder / 'config.toml'} must be trusted, since the file names code to run, got "
+        "'pymarl:subprocess:Popen'. That imports 'subprocess'. If you know where this run is from, pass --trust "
         "(in Python: trust=True)."
     )
     for name, message in {

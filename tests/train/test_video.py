@@ -52,7 +52,7 @@ def test_videos_show_the_end(name: str, options: dict[str, Any]) -> None:
     pictures = record_video(learner, name, options, 3)
     assert len(pictures) == length + 1
     if name == "marines_2v2":
-        assert length < (env.limit or 0), "it is won or lost"
+        assert length < (env.max_episode_steps or 0), "it is won or lost"
     assert not np.array_equal(pictures[-1], pictures[0])
 
 
@@ -64,7 +64,7 @@ def test_whoever_asks_is_told_of_ends_while_they_are_there() -> None:
 
     def look(index: int) -> None:
         alive = env.battle.hit_points[:, index] > 0
-        assert not (alive[:3].any() and alive[3:].any()) or env.time[index] == env.limit
+        assert not (alive[:3].any() and alive[3:].any()) or env.time[index] == env.max_episode_steps
         told.append(index)
 
     env.at_end = look
@@ -72,6 +72,6 @@ def test_whoever_asks_is_told_of_ends_while_they_are_there() -> None:
     for _ in range(80):
         step = env.step(actor.act(seen)[0])
         ends += np.flatnonzero(step.ended).tolist()
-        seen = step.seen
+        seen = step.obs
     assert ends
     assert told == ends

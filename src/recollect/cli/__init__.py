@@ -1,9 +1,11 @@
 """The command ``recollect``."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from recollect import __version__
 from recollect.errors import MissingExtra, RecollectError
 
 try:
@@ -13,6 +15,10 @@ except ImportError:
 
 __all__ = ["main"]
 
+_ABOUT = """Experience memory for reinforcement learning, and the trainers that live on it.
+
+--import MODULE, with any command, imports a module that registers algorithms or environments of your own."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 2 if something asked for cannot be, 130 if interrupted."""
@@ -20,19 +26,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(MissingExtra("tyro", "train"), file=sys.stderr)
         return 2
     given = list(sys.argv[1:] if arguments is None else arguments)
+    format_before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"note: {message}\n"
     try:
+        if given[:1] in (["--version"], ["-V"]):
+            print(f"recollect {__version__}")
+            return 0
         if given[:1] == ["train"]:
             from recollect.cli.train import train
 
             return train(given[1:])
+        if given[:1] == ["tune"]:
+            from recollect.cli.tune import tune_command
+
+            return tune_command(given[1:])
         if given[:1] == ["pymarl"]:
             from recollect.cli.pymarl import pymarl
 
             return pymarl(given[1:])
+        if "--import" in given:
+            from recollect.cli.importing import import_typed
+
+            import_typed(given)
         app = tyro.extras.SubcommandApp()
-        for command in (_train, _pymarl, _eval, _watch, _plot, _inspect, _envs, _algorithms):
+        for command in (_train, _tune, _pymarl, _eval, _watch, _plot, _export, _inspect, _envs, _algorithms):
             app.command(name=command.__name__.strip("_"))(command)
-        app.cli(prog="recollect", description="Experience memory for reinforcement learning.", args=given)
+        app.cli(prog="recollect", description=_ABOUT, args=given)
     except RecollectError as error:
         print(error, file=sys.stderr)
         return 2
@@ -44,11 +63,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    finally:
+        warnings.formatwarning = format_before
     return 0
 
 
 def _train() -> None:
     """Train an algorithm on an environment: recollect train maddpg simple_spread."""
+
+
+def _tune() -> None:
+    """Search for good settings: recollect tune maddpg simple_spread --trials 30."""
 
 
 def _pymarl() -> None:
@@ -66,18 +91,25 @@ def _envs(name: "tyro.conf.Positional[str]" = "") -> None:
     envs(name)
 
 
-def _eval(run: "tyro.conf.Positional[Path]", episodes: int = 100, seed: int | None = None, trust: bool = False) -> None:
-    """Evaluate a run without exploration.
+def _eval(
+    run: "tyro.conf.Positional[Path]",
+    episodes: int = 100,
+    seed: int | None = None,
+    step: int | None = None,
+    trust: bool = False,
+) -> None:
+    """Evaluate a run without exploration, or several seeds.
 
     Args:
-        run: The run's folder.
+        run: The run's folder, or that of several seeds.
         episodes: How many.
         seed: Of the episodes; by default those that the run was evaluated with.
+        step: Of an earlier checkpoint that was kept.
         trust: Import modules that the run's settings name.
     """
     from recollect.cli.look import evaluate
 
-    evaluate(run, episodes, seed, trust=trust)
+    evaluate(run, episodes, seed, step, trust=trust)
 
 
 def _watch(
@@ -101,16 +133,42 @@ def _watch(
     watch(run, out, seed, fps, trust=trust)
 
 
-def _plot(runs: "tyro.conf.Positional[tuple[Path, ...]]", out: Path = Path("curves.png")) -> None:
+def _plot(
+    runs: "tyro.conf.Positional[tuple[Path, ...]]", out: Path = Path("curves.png"), labels: tuple[str, ...] = ()
+) -> None:
     """Draw the curves of several runs into one picture; seeds of one setting become a line with a band.
 
     Args:
         runs: The runs' folders.
         out: The picture to write.
+        labels: Of the lines, in their order; by default what their settings say.
     """
     from recollect.cli.look import plot
 
-    plot(runs, out)
+    plot(runs, out, labels)
+
+
+def _export(
+    run: "tyro.conf.Positional[Path]",
+    onnx: Path | None = None,
+    torch_export: Path | None = None,
+    per_agent: Path | None = None,
+    step: int | None = None,
+    trust: bool = False,
+) -> None:
+    """Write a run's policy for other programs.
+
+    Args:
+        run: The run's folder.
+        onnx: An .onnx file to write, checked with onnxruntime.
+        torch_export: A .pt2 file to write, a program of torch.export.
+        per_agent: A folder to write agent_0/actor.safetensors and so on to.
+        step: Of an earlier checkpoint that was kept.
+        trust: Import modules that the run's settings name.
+    """
+    from recollect.cli.export import export
+
+    export(run, onnx, torch_export, per_agent, step, trust=trust)
 
 
 def _inspect(path: "tyro.conf.Positional[Path]", out: Path | None = None) -> None:

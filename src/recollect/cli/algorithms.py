@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from recollect.train import ALGORITHMS
+from recollect.agents import registry
 
 __all__ = ["algorithms"]
 
 
 def algorithms() -> None:
     """List the algorithms, with a line each."""
-    widest = max(map(len, ALGORITHMS))
-    for name, algorithm in ALGORITHMS.items():
-        print(f"{name:<{widest}}  {algorithm.summary}")
+    known = registry.algorithms()
+    widest = max(map(len, known))
+    for name, algorithm in known.items():
+        print(f"{name:<{widest}}  {registry.summary(algorithm)}")

@@ -34,7 +34,7 @@ def envs(name: str = "") -> None:
     table.add_column(no_wrap=True, style="bold")
     table.add_column()
     for entry in entries():
-        env = entry.make(num_envs=1)
+        env = make(entry.name)
         groups = "\n".join(_group(group) for group in env.groups)
         table.add_row(entry.name, f"{entry.line}\n[dim]{groups}[/dim]")
         env.close()
@@ -65,8 +65,8 @@ def describe(env: Env) -> list[str]:
     if env.state_space is not None:
         lines.append(f"state: {_space(env.state_space)}")
     lines.append("one reward for all" if env.shared_reward else "a reward for each agent")
-    if env.limit is not None:
-        lines.append(f"at most {env.limit} steps")
+    if env.max_episode_steps is not None:
+        lines.append(f"at most {env.max_episode_steps} steps")
     return lines
 
 

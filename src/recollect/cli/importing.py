@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["import_from_here"]
+from recollect.errors import OptionError
+from recollect.train.trust import import_modules
+
+__all__ = ["import_from_here", "import_typed", "taken"]
 
 
 def import_from_here() -> None:
@@ -13,3 +16,24 @@ def import_from_here() -> None:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)
+
+
+def import_typed(arguments: list[str]) -> tuple[str, ...]:
+    """Import what ``--import`` names, once or several times; these arguments are taken out."""
+    names = []
+    while "--import" in arguments:
+        names.append(taken(arguments, "--import"))
+    if names:
+        import_from_here()
+        import_modules(names)
+    return tuple(names)
+
+
+def taken(arguments: list[str], flag: str) -> str:
+    """The value after a flag; both are taken out."""
+    place = arguments.index(flag)
+    if place + 1 >= len(arguments):
+        raise OptionError(flag, "be followed by a value", "nothing")
+    value = arguments[place + 1]
+    del arguments[place : place + 2]
+    return value

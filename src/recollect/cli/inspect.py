@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import RunError
 from recollect.memory import Memory, Prioritized
 from recollect.train import checkpoint
-from recollect.train.records import save_picture
+from recollect.train.pictures import save_picture
 
 __all__ = ["inspect"]
 
@@ -18,7 +18,7 @@ __all__ = ["inspect"]
 def inspect(path: Path, out: Path | None) -> None:
     """Print a memory's fields, bytes, episodes, returns and priorities, and draw them."""
     memory = checkpoint.load_memory(path) if checkpoint.exists(path) else Memory.load(path)
-    facts = _facts(memory)
+    statistics = _statistics(memory)
     used, room = (f"{bytes_ / 2**20:.1f} MiB" for bytes_ in (memory.used_nbytes, memory.nbytes))
     print(f"{len(memory):,} steps, {used}; room for {memory.capacity:,} rows in {memory.lanes} lanes, {room}")
     print(f"sampler {memory.sampler}, window {memory.window}")
@@ -28,15 +28,15 @@ def inspect(path: Path, out: Path | None) -> None:
         print(
             f"  {column.key:<{width}}  {str(column.dtype) + shape:<18} {column.nbytes:>7,} bytes a row  {column.role}"
         )
-    for name, values in facts.items():
+    for name, values in statistics.items():
         if len(values):
             low, middle, high = np.quantile(values, [0, 0.5, 1])
             print(f"{name}: {len(values):,}, {low:.4g} to {high:.4g}, mean {np.mean(values):.4g}, median {middle:.4g}")
     if out is not None:
-        print(_draw(facts, out))
+        print(_draw(statistics, out))
 
 
-def _facts(memory: Memory) -> dict[str, Any]:
+def _statistics(memory: Memory) -> dict[str, Any]:
     """Numbers by what they say."""
     episodes = memory.episodes
     ended = (episodes.terminated | episodes.truncated) & episodes.whole
@@ -64,13 +64,13 @@ def _facts(memory: Memory) -> dict[str, Any]:
     return found
 
 
-def _draw(facts: dict[str, Any], path: Path) -> Path:
+def _draw(statistics: dict[str, Any], path: Path) -> Path:
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    shown = {name: values for name, values in facts.items() if len(values)}
+    shown = {name: values for name, values in statistics.items() if len(values)}
     if not shown:
         raise RunError("memory", "hold finished episodes to be drawn", "none")
     figure, grid = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.2), layout="constrained", squeeze=False)

@@ -8,27 +8,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from recollect.cli.importing import import_from_here
-from recollect.envs.film import save_film
+from recollect.envs.video import save_video
 from recollect.errors import OptionError
-from recollect.train.curves import draw_runs
+from recollect.train.config_file import seed_folders
+from recollect.train.curves import bootstrap_ci, draw_runs
 from recollect.train.files import own
 from recollect.train.replay import load_run
 
 __all__ = ["evaluate", "plot", "watch"]
 
 
-def evaluate(run: Path, episodes: int, seed: int | None, *, trust: bool) -> None:
-    """Print the metrics of whole episodes without exploration."""
+def evaluate(run: Path, episodes: int, seed: int | None, step: int | None, *, trust: bool) -> None:
+    """Print the metrics of whole episodes without exploration: of a run, or of each seed and over all of them."""
     if episodes < 1:
         raise OptionError("episodes", "be at least 1", episodes)
     if trust:
         import_from_here()
-    trained = load_run(run, trust=trust)
-    found = trained.evaluate(episodes, seed)
-    print(f"{trained.env} after {trained.steps:,} steps, {episodes} episodes")
-    for name, value in found.items():
-        print(f"  {name} {value:.3f}")
+    folders = seed_folders(run) or [run]
+    every: dict[str, list[float]] = {}
+    for folder in folders:
+        trained = load_run(folder, step=step, trust=trust)
+        title = f"{folder.name}: " if len(folders) > 1 else ""
+        print(f"{title}{trained.env} after {trained.steps:,} steps, {episodes} episodes")
+        for name, value in trained.evaluate(episodes, seed).items():
+            every.setdefault(name, []).append(value)
+            print(f"  {name} {value:.3f}")
+    if len(folders) > 1:
+        print(f"{len(folders)} seeds: interquartile mean and 95% interval")
+        for name, values in every.items():
+            middle, low, high = (float(each) for each in bootstrap_ci(np.array(values)))
+            print(f"  {name} {middle:.3f} ({low:.3f} to {high:.3f})")
 
 
 def watch(run: Path, out: Path | None, seed: int | None, fps: float, *, trust: bool) -> None:
@@ -39,14 +51,14 @@ def watch(run: Path, out: Path | None, seed: int | None, fps: float, *, trust: b
     if out is None and _has_display():
         _show(pictures, fps)
         return
-    print(save_film(out or own(run / "watch.gif"), pictures, fps=fps))
+    print(save_video(out or own(run / "watch.gif"), pictures, fps=fps))
 
 
-def plot(runs: Sequence[Path], out: Path) -> None:
+def plot(runs: Sequence[Path], out: Path, labels: Sequence[str]) -> None:
     """Draw the curves of runs into one picture."""
     if not runs:
         raise OptionError("runs", "be at least one", "none")
-    print(draw_runs(runs, out))
+    print(draw_runs(runs, out, labels))
 
 
 def _has_display() -> bool:

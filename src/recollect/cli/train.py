@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import difflib
 import inspect
@@ -18,23 +19,28 @@ from typing import Any, Literal, final
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
-from recollect.cli.importing import import_from_here
+from recollect.agents import registry
+from recollect.cli.importing import import_from_here, import_typed, taken
+from recollect.cli.process import settle_process
 from recollect.errors import OptionError
 from recollect.learn.factories import named_module
-from recollect.train import ALGORITHMS, Result, RunConfig, checkpoint, resume, run
+from recollect.train import Result, RunConfig, checkpoint, resume, run
+from recollect.train.config_file import describe, read_config, same_settings, with_imports
 from recollect.train.curves import draw_runs
-from recollect.train.loop import new_folder, same_settings
-from recollect.train.settings import as_data, read_config, resolved
-from recollect.train.trust import check_trust
+from recollect.train.loop import new_folder
+from recollect.train.metrics import evaluations
+from recollect.train.settings import as_data, resolved
 
-__all__ = ["notified_run", "train"]
+__all__ = ["notified_run", "parsed_settings", "train", "whole_number"]
 
 _USAGE = """\
 usage: recollect train ALGORITHM ENVIRONMENT [flags]
        recollect train --config FILE.toml [--trust] [flags]
        recollect train --resume RUN [--steps N] [--device D] [--trust]
+
+--import MODULE before or after these imports a module that registers algorithms or environments of your own.
 
 Trains an algorithm on an environment. Everything is kept in a folder of its own under runs/:
 config.toml, metrics.jsonl, tensorboard/, checkpoints, curve.png, and at the end episode.gif.
@@ -48,6 +54,7 @@ recollect train {first} --help shows the flags of an algorithm."""
 _OTHERS = {
     "folder": "Where everything is kept, instead of a new folder under runs/.",
     "option": "An option of the environment, such as N=5; may be given several times.",
+    "threads": "Threads of torch. One is fastest for small networks.",
     "seeds": "Train once with each of these seeds, then draw all of them as one curve.",
     "preset": "Settings of published code; other flags go on top.",
 }
@@ -56,9 +63,10 @@ _OTHERS = {
 def train(arguments: Sequence[str]) -> int:
     """Run ``recollect train`` with these arguments; returns the exit code."""
     left = [part for text in arguments for part in _apart(text)]
-    names = ", ".join(ALGORITHMS)
+    imports = import_typed(left)
     if not left or (left[0] in ("-h", "--help")):
-        print(_USAGE.format(algorithms=names, first=next(iter(ALGORITHMS))))
+        known = registry.algorithms()
+        print(_USAGE.format(algorithms=", ".join(known), first=next(iter(known))))
         return 0 if left else 2
     trust = "--trust" in left
     left = [part for part in left if part != "--trust"]
@@ -67,24 +75,22 @@ def train(arguments: Sequence[str]) -> int:
     if "--resume" in left:
         return _resume(left, trust=trust)
     if "--config" in left:
-        path = Path(_taken(left, "--config"))
-        env, algorithm, settings = read_config(path)
-        flags = {part.partition("=")[0] for part in left}
-        typed = {name for name in as_data(algorithm) if f"--{name.replace('_', '-')}" in flags}
-        named = {name: value for name, value in as_data(algorithm).items() if name not in typed}
-        check_trust(env, named, path, trust=trust)
+        path = Path(taken(left, "--config"))
+        flags = {part.partition("=")[0].removeprefix("--").replace("-", "_") for part in left}
+        env, algorithm, settings = read_config(path, trust=trust, given=flags)
     else:
-        algorithm = ALGORITHMS[_nearest("algorithm", left.pop(0), ALGORITHMS)]
+        algorithm = registry.find(left.pop(0))
         env, settings = "", RunConfig()
         if left and not left[0].startswith("-"):
             env = left.pop(0)
         elif "-h" not in left and "--help" not in left:
             raise OptionError("environment", "follow the algorithm", "nothing", "`recollect envs` lists them.")
-    chosen = _flags(_preset(algorithm, left), settings, left)
-    options = {**settings.env_options, **dict(map(_option, chosen.option))}
-    settings = resolved(chosen.algorithm, dataclasses.replace(chosen.run, env_options=options))
+    settings = dataclasses.replace(settings, imports=tuple(dict.fromkeys((*settings.imports, *imports))))
+    chosen = parsed_settings(algorithm, settings, left)
+    settings = with_imports(env, chosen.algorithm, resolved(chosen.algorithm, chosen.run))
     if ":" in env or any(map(named_module, as_data(chosen.algorithm).values())):
         import_from_here()
+    settle_process(chosen.threads)
     if not chosen.seeds:
         return notified_run(chosen.algorithm, env, settings, chosen.folder)
     if len(set(chosen.seeds)) < len(chosen.seeds):
@@ -99,6 +105,15 @@ def train(arguments: Sequence[str]) -> int:
     return 0
 
 
+def parsed_settings(algorithm: Any, settings: RunConfig, arguments: list[str]) -> _Flags:
+    """Settings of an algorithm and of a run, changed by flags."""
+    preset = _preset(algorithm, arguments)
+    chosen = _flags(preset, settings, _plain_numbers(_plain_numbers(arguments, settings), preset))
+    options = {**settings.env_options, **dict(map(_option, chosen.option))}
+    run = dataclasses.replace(chosen.run, env_options=options, imports=settings.imports)
+    return dataclasses.replace(chosen, run=run)
+
+
 def notified_run(algorithm: Any, env: str, settings: RunConfig, folder: Path | None = None) -> int:
     """One run, shown while it goes; returns the exit code."""
     return _report(_shown(lambda progress: run(algorithm, env, config=settings, folder=folder, progress=progress)))
@@ -108,7 +123,7 @@ def _begun(chosen: _Flags, env: str, settings: RunConfig, folder: Path) -> int:
     """One of several runs: a new one, or one that goes on if it was stopped."""
     if not checkpoint.exists(folder):
         return notified_run(chosen.algorithm, env, settings, folder)
-    if not same_settings(read_config(folder / "config.toml"), (env, chosen.algorithm, settings)):
+    if not same_settings(folder / "config.toml", env, chosen.algorithm, settings):
         raise OptionError("folder", "hold runs of these settings, to go on with them", str(folder), "Choose another.")
     if checkpoint.load_checkpoint(folder)["steps"] >= settings.steps:
         print(f"  {folder} is done")
@@ -127,28 +142,30 @@ class _Flags:
     folder: Path | None
     option: tuple[str, ...]
     seeds: tuple[int, ...]
+    threads: int
 
 
 def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Flags:
     """Settings changed by flags."""
     kind = type(algorithm)
-    # The fields of both side by side; the environment's options have a flag of their own.
+    # The fields of both side by side; the environment's options and imports have flags of their own.
     fields: list[Any] = [
         (f.name, f.type, dataclasses.field(default=getattr(given, f.name)))
         for given in (settings, algorithm)
         for f in _typed(given)
-        if f.name != "env_options"
+        if f.name not in ("env_options", "imports")
     ]
     fields += [
         ("folder", Path | None, dataclasses.field(default=None)),
         ("option", tyro.conf.UseAppendAction[tuple[str, ...]], dataclasses.field(default=())),
         ("seeds", tuple[int, ...], dataclasses.field(default=())),
+        ("threads", int, dataclasses.field(default=1)),
     ]
     presets = getattr(algorithm, "presets", {})
     if presets:  # taken already: here for --help
         fields.append(("preset", Literal[tuple(presets)] | None, dataclasses.field(default=None)))
     made: Any = dataclasses.make_dataclass("flags", fields, frozen=True)
-    made.__doc__ = _documented(algorithm.summary, type(settings), kind)
+    made.__doc__ = _documented(registry.summary(algorithm), type(settings), kind)
     found = tyro.cli(made, args=list(arguments), prog=f"recollect train {algorithm.name} ENVIRONMENT")
     own = {f.name for f in dataclasses.fields(algorithm)}
     values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
@@ -158,6 +175,7 @@ def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Fl
         found.folder,
         found.option,
         found.seeds,
+        found.threads,
     )
 
 
@@ -202,39 +220,46 @@ def _preset(algorithm: Any, arguments: list[str]) -> Any:
     presets = getattr(algorithm, "presets", {})
     if not presets:
         raise OptionError("--preset", "be for an algorithm that has presets", algorithm.name)
-    return dataclasses.replace(algorithm, **presets[_nearest("preset", _taken(arguments, "--preset"), presets)])
+    return dataclasses.replace(algorithm, **presets[_nearest("preset", taken(arguments, "--preset"), presets)])
 
 
 def _resume(arguments: list[str], *, trust: bool) -> int:
-    folder = _taken(arguments, "--resume")
-    steps = None
-    if "--steps" in arguments:
-        given = _taken(arguments, "--steps")
-        try:
-            steps = int(given.replace("_", ""))
-        except ValueError:
-            raise OptionError("--steps", "be a whole number", repr(given)) from None
-    device = _taken(arguments, "--device") if "--device" in arguments else None
+    folder = taken(arguments, "--resume")
+    steps = whole_number("--steps", taken(arguments, "--steps")) if "--steps" in arguments else None
+    device = taken(arguments, "--device") if "--device" in arguments else None
+    settle_process(whole_number("--threads", taken(arguments, "--threads")) if "--threads" in arguments else 1)
     if arguments:
-        rule = "be --steps, --device or --trust beside --resume"
+        rule = "be --steps, --device, --threads, --import or --trust beside --resume"
         raise OptionError("flag", rule, arguments[0], "A run goes on with its own settings.")
     return _report(_shown(lambda progress: resume(folder, steps=steps, device=device, progress=progress, trust=trust)))
 
 
-def _taken(arguments: list[str], flag: str) -> str:
-    """The value after a flag; both are taken out."""
-    place = arguments.index(flag)
-    if place + 1 >= len(arguments):
-        raise OptionError(flag, "be followed by a value", "nothing")
-    value = arguments[place + 1]
-    del arguments[place : place + 2]
-    return value
+def whole_number(flag: str, text: str) -> int:
+    """A whole number, however it is written: 1000000, 1_000_000 or 1e6."""
+    try:
+        number = float(text.replace("_", "").replace(",", ""))
+        if number != int(number):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise OptionError(flag, "be a whole number", repr(text)) from None
+    return int(number)
+
+
+def _plain_numbers(arguments: list[str], settings: Any) -> list[str]:
+    """Arguments in which whole numbers such as 1e6 are written out, where a setting is one."""
+    known = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    whole = {f"--{name.replace('_', '-')}" for name, value in known.items() if type(value) is int}
+    made = list(arguments)
+    for place, flag in enumerate(made[:-1]):
+        if flag in whole and any(letter in made[place + 1].lower() for letter in "e_."):
+            made[place + 1] = str(whole_number(flag, made[place + 1]))
+    return made
 
 
 def _apart(text: str) -> list[str]:
     """``--config=FILE`` as two."""
     flag, equals, value = text.partition("=")
-    return [flag, value] if equals and flag in ("--config", "--resume", "--preset") else [text]
+    return [flag, value] if equals and flag in ("--config", "--resume", "--preset", "--import") else [text]
 
 
 def _nearest(what: str, name: str, known: Mapping[str, Any]) -> str:
@@ -265,25 +290,54 @@ def _shown(go: Callable[[Any], Result]) -> Result:
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[speed]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[times]}"),
         TextColumn("{task.fields[metrics]}"),
     )
     with Progress(*columns, console=console, refresh_per_second=4) as bars:
-        task = bars.add_task("", total=None, speed="", metrics="")
-        begun = (time.monotonic(), -1)
+        task = bars.add_task("", total=None, speed="", times="", metrics="")
+        clock = _Clock()
 
         def progress(steps: int, total: int, metrics: Mapping[str, float]) -> None:
-            nonlocal begun
-            if begun[1] < 0:
-                begun = (time.monotonic(), steps)
-            speed = (steps - begun[1]) / max(time.monotonic() - begun[0], 1e-9)
-            bars.update(
-                task, total=total, completed=steps, speed=f"{speed:,.0f} steps/s", metrics=_shown_metrics(metrics)
-            )
+            speed, elapsed, left = clock.tick(steps, total)
+            times = f"{_time(elapsed)} so far, {_time(left)} to go"
+            shown: dict[str, Any] = {"speed": f"{speed:,.0f} steps/s", "times": times}
+            bars.update(task, total=total, completed=steps, metrics=_shown_metrics(metrics), **shown)
 
         return go(progress)
+
+
+@final
+class _Clock:
+    """How fast a run goes now, and how long it will: by the last tenth of it, so that warm-up does not count later."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._marks: collections.deque[tuple[float, int]] = collections.deque()
+
+    def tick(self, steps: int, total: int) -> tuple[float, float, float | None]:
+        """Steps a second, seconds so far, and seconds to go if that can be known."""
+        now = time.monotonic()
+        marks = self._marks
+        if not marks or now - marks[-1][0] > 0.2 or steps >= total:
+            marks.append((now, steps))
+        while len(marks) > 2 and marks[0][1] < steps - total / 10 and now - marks[0][0] > 2:
+            marks.popleft()
+        speed = (steps - marks[0][1]) / max(now - marks[0][0], 1e-9) if len(marks) > 1 else 0.0
+        left = (total - steps) / speed if speed else None
+        return speed, now - self._begun, left
+
+
+def _time(seconds: float | None) -> str:
+    """Minutes and seconds, with hours where there are any.
+
+    >>> _time(65), _time(3725), _time(None)
+    ('1:05', '1:02:05', '?')
+    """
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 @final
@@ -291,34 +345,44 @@ class _Lines:
     """A line whenever there are new metrics."""
 
     def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._first: int | None = None
-        self._last: Mapping[str, float] = {}
+        self._clock = _Clock()
+        self._last: Mapping[str, float] | None = None
 
     def __call__(self, steps: int, total: int, metrics: Mapping[str, float]) -> None:
-        if self._first is None:  # whatever the metrics are, they are from before
-            self._first, self._last = steps, metrics
+        speed, elapsed, left = self._clock.tick(steps, total)
+        if self._last is None:  # metrics of a run that goes on are from before
+            self._last = metrics if steps else {}
         if metrics is not self._last and metrics:
-            speed = (steps - self._first) / max(time.monotonic() - self._start, 1e-9)
-            print(f"{steps:>10,} of {total:,} steps  {speed:,.0f} steps/s  {_shown_metrics(metrics)}", flush=True)
+            pace = f"{speed:,.0f} steps/s  {_time(elapsed)} so far, {_time(left)} to go" if steps else "before learning"
+            print(f"{steps:>10,} of {total:,} steps  {pace}  {_shown_metrics(metrics)}", flush=True)
         self._last = metrics
 
 
 def _shown_metrics(metrics: Mapping[str, float]) -> str:
-    """The returns, and the win rate where there is one."""
-    shown = {name: value for name, value in metrics.items() if name.split("/")[-1] in ("return", "battle_won")}
-    return "  ".join(f"{name} {value:.2f}" for name, value in shown.items())
+    """The returns, and what else the environment reports."""
+    _, returns, reports = evaluations([{**metrics, "step": 0}])
+    return "  ".join(f"{name} {metrics[name]:.2f}" for name in (*returns, *reports))
 
 
 def _report(result: Result) -> int:
-    """Say where everything is."""
+    """Say where everything is, and what to do next."""
     folder = result.folder
+    own = "".join(f" --import {name}" for name in describe(folder / "config.toml").run.get("imports", ()))
     if result.interrupted:
-        print(f"stopped after {result.steps:,} steps; go on with: recollect train --resume {folder}", file=sys.stderr)
+        go_on = f"recollect train --resume {folder}{own}"
+        print(f"stopped after {result.steps:,} steps; go on with: {go_on}", file=sys.stderr)
         return 128 + result.signal
     print(f"{result.steps:,} steps  {_shown_metrics(result.metrics)}")
     for name in ("curve.png", "episode.gif"):
         if (folder / name).exists():
             print(f"  {folder / name}")
     print(f"  {folder}")
+    if not result.updates:
+        print(
+            "nothing was learned: no update was due in so few steps. Take more (--steps), or begin earlier "
+            "(--learning-starts).",
+            file=sys.stderr,
+        )
+        return 0
+    print(f"next: recollect eval {folder} --episodes 1000{own}, or recollect watch {folder}{own}")
     return 0

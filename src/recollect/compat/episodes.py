@@ -31,7 +31,8 @@ class EpisodeRing:
         self.count = count
         self._closing = 0 if schema.loose else 1
         # One more than are kept: a new one is whole before an old one goes.
-        self.memory = Memory(schema, (count + 1) * (longest + self._closing), window=window, seed=seed_of(seed))
+        rows = (count + 1) * (longest + self._closing)
+        self.memory = Memory(schema, rows, window=window, max_episodes=count, seed=seed_of(seed))
         self.put = 0
         """Episodes that were put in since the ring was new or cleared."""
         self._head = 0
@@ -60,8 +61,6 @@ class EpisodeRing:
         self.starts[place], self.lengths[place] = self._head, length
         self._head += length + self._closing
         self.put += 1
-        if self.put > self.count:
-            self.memory.forget(0, int(self.starts[self.next]))
 
     def read(self, places: Array, offsets: Any = 0) -> Batch:
         """Episodes through the memory's window, from their first step or a later one on."""

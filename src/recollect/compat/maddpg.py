@@ -19,7 +19,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, plain, stored
 from recollect.compat.drawing import seed_of
-from recollect.compat.lasting import Lasting
+from recollect.compat.saving import Lasting
 from recollect.errors import MissingExtra, NotEnoughRows, OptionError, Problem, StepError
 from recollect.memory import Memory, Uniform, targets
 from recollect.schema import Field, Schema

@@ -7,6 +7,6 @@ run(MADDPGConfig(), env="simple_spread", steps=1_000_000)
 """
 
 from recollect.train.loop import Result, resume, run
-from recollect.train.settings import ALGORITHMS, RunConfig
+from recollect.train.settings import RunConfig
 
-__all__ = ["ALGORITHMS", "Result", "RunConfig", "resume", "run"]
+__all__ = ["Result", "RunConfig", "resume", "run"]

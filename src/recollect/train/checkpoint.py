@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from recollect.errors import RecollectError, RunError
-from recollect.memory import Memory
+from recollect.memory import Memory, Rollout, Storage
 from recollect.train.files import own, put
 
 __all__ = [
@@ -28,14 +28,17 @@ __all__ = [
     "check_version",
     "exists",
     "fitting",
+    "kept_steps",
     "load_checkpoint",
+    "load_kept",
     "load_memory",
     "load_state",
     "save_checkpoint",
 ]
 
 _FILE = "checkpoint.json"
-_VERSION = 4
+_HISTORY = "history"
+_VERSION = 5
 _KINDS = {
     "place": int,
     "memory": bool,
@@ -45,7 +48,8 @@ _KINDS = {
     "updates": int,
     "episodes": int,
     "metrics": dict,
-    "train_metrics": dict,
+    "since": dict,
+    "returns": dict,
     "evaluated": int,
     "settings": dict,
 }
@@ -62,10 +66,15 @@ def save_checkpoint(
     learner: Mapping[str, Tensor],
     actor: Mapping[str, Tensor],
     env: Mapping[str, Any] | None,
-    memory: Memory | None,
+    memory: Memory | Rollout | None,
     counters: Mapping[str, Any],
+    history: int = 0,
 ) -> None:
-    """Save networks, environments, memory and counters; once this returns they outlive any crash."""
+    """Save networks, environments, memory and counters; once this returns they outlive any crash.
+
+    Args:
+        history: Learners' states to keep besides, the newest of those that were saved.
+    """
     for name, value in learner.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             remedy = "The last checkpoint stays as it is." if exists(folder) else "There is no checkpoint yet."
@@ -83,6 +92,34 @@ def save_checkpoint(
     kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **counters}
     kept["state"] = hashlib.sha256(data).hexdigest()
     put(folder / _FILE, json.dumps({**kept, "checksum": _checksum(kept)}, indent=1).encode())
+    if history:
+        _keep_history(folder, learner, counters["steps"], history)
+
+
+def _keep_history(folder: Path, learner: Mapping[str, Tensor], steps: int, most: int) -> None:
+    kept = folder / _HISTORY
+    kept.mkdir(exist_ok=True)
+    put(kept / f"{steps:012}.safetensors", save({name: value.contiguous() for name, value in learner.items()}))
+    for old in sorted(kept.glob("*.safetensors"))[:-most]:
+        old.unlink()
+
+
+def kept_steps(folder: Path) -> list[int]:
+    """Steps at which learners' states were kept besides the checkpoint."""
+    return [int(path.stem) for path in sorted((folder / _HISTORY).glob("*.safetensors")) if path.stem.isdigit()]
+
+
+def load_kept(folder: Path, steps: int) -> dict[str, Tensor]:
+    """A learner's state that was kept besides the checkpoint."""
+    there = kept_steps(folder)
+    if steps not in there:
+        known = ", ".join(f"{each:,}" for each in there) or "none: --keep-checkpoints N keeps some"
+        raise RunError("step", f"be one that was kept ({known})", steps)
+    path = folder / _HISTORY / f"{steps:012}.safetensors"
+    try:
+        return load(path.read_bytes())
+    except Exception as error:
+        raise RunError(str(path), "hold networks", error, _REMEDY) from None
 
 
 def check_version(folder: Path) -> None:
@@ -93,7 +130,7 @@ def check_version(folder: Path) -> None:
 
 def _check_version(folder: Path, version: Any) -> None:
     if isinstance(version, int) and version < _VERSION:
-        changed = "Since then networks are torch modules and settings have other names (CHANGELOG.md): train it again."
+        changed = "Since then learning and settings have changed (CHANGELOG.md): train it again."
         remedy = f"{changed} Its memory can still be loaded: recollect.Memory.load({str(folder / 'memory-0')!r})."
         raise RunError(str(folder / _FILE), f"be a checkpoint of version {_VERSION}", f"version {version}", remedy)
 
@@ -155,12 +192,12 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
             )
 
 
-def load_memory(folder: Path) -> Memory:
-    """The memory of a checkpoint."""
+def load_memory(folder: Path, kind: type[Memory] | type[Rollout] = Memory, storage: Storage | None = None) -> Any:
+    """The memory of a checkpoint, or its rollout."""
     path = folder / f"memory-{load_checkpoint(folder)['place']}"
     if not path.exists():
         raise RunError(str(path), "be there", "nothing", _REMEDY)
-    return Memory.load(path)
+    return kind.load(path) if storage is None else Memory.load(path, storage=storage)
 
 
 def _counters(folder: Path) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
-from recollect.errors import RunError
-from recollect.train.records import WON, plain, read_metrics, save_picture
-from recollect.train.settings import RunConfig, as_data, read_run, seed_folders
+from recollect.errors import OptionError, RunError
+from recollect.train.config_file import Description, describe_run, seed_folders
+from recollect.train.loggers import read_metrics
+from recollect.train.metrics import evaluations
+from recollect.train.pictures import report_panel, save_picture, tidy_panels
 
 __all__ = ["bootstrap_ci", "draw_runs", "interquartile_mean"]
 
@@ -45,13 +46,14 @@ def bootstrap_ci(values: Array, *, draws: int = 2000, level: float = 0.95) -> tu
     return interquartile_mean(values), low, high
 
 
-def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
+def draw_runs(folders: Sequence[str | Path], path: str | Path, labels: Sequence[str] = ()) -> Path:
     """Draw the returns of runs; those that differ by their seed only become one line with a band.
 
-    Lines of one algorithm and environment say in which settings they differ.
+    Lines of one algorithm and environment say in which settings they differ. The legend is below.
 
     Args:
         folders: Of runs, or of several seeds.
+        labels: Of the lines, in place of what their settings say.
     """
     import matplotlib as mpl
 
@@ -61,53 +63,83 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path) -> Path:
     kinds: dict[str, list[Path]] = {}
     every = chain.from_iterable(seed_folders(Path(folder)) or [Path(folder)] for folder in folders)
     for folder in dict.fromkeys(folder.resolve() for folder in every):
-        env, algorithm, config = read_run(folder)
-        kinds.setdefault(repr((env, algorithm, _same(config))), []).append(folder)
-    won = any(WON in line for folder in chain.from_iterable(kinds.values()) for line in read_metrics(folder)[:1])
-    figure, panels = plt.subplots(1 + won, figsize=(8, 4.5 + 2.5 * won), layout="constrained", squeeze=False)
-    labels = _labels([read_run(runs[0]) for runs in kinds.values()])
-    for title, runs in zip(labels, kinds.values(), strict=True):
-        seeds = {read_run(run)[2].seed for run in runs}
-        several = f"{len(runs)} {'seeds' if len(seeds) == len(runs) else 'runs'}"
-        lines = [read_metrics(run) for run in runs]
-        names = [name for name in (lines[0][0] if lines[0] else {}) if name.split("/")[-1] == "return"]
-        for run, metrics in zip(runs, lines, strict=True):
-            if not names or not metrics:
-                raise RunError("run", "have been evaluated", str(run))
-        steps = sorted(set.intersection(*({line["step"] for line in run} for run in lines)))
-        for name in [*names, *([WON] if WON in lines[0][0] else [])]:
-            values = np.array([[line[name] for line in run if line["step"] in steps] for run in lines])
-            label = " ".join(filter(None, (title, name.rpartition("/")[0])))
-            axes = panels[int(name == WON), 0]
-            style: dict[str, Any] = {"marker": "." if len(steps) < _FEW else None}
-            if len(runs) > 1:
-                middle, low, high = bootstrap_ci(values)
-                (drawn,) = axes.plot(steps, middle, label=f"{label} ({several})", **style)
-                axes.fill_between(steps, low, high, alpha=0.2, color=drawn.get_color())
-                if len(steps) == 1:
-                    axes.vlines(steps, low, high, color=drawn.get_color())
-            else:
-                axes.plot(steps, values[0], label=label, **style)
+        described = describe_run(folder)
+        kinds.setdefault(repr((described.env, described.algorithm, _alike(described))), []).append(folder)
+    if labels and len(labels) != len(kinds):
+        found = "; ".join(_labels([describe_run(runs[0]) for runs in kinds.values()]))
+        raise OptionError("labels", f"be one for each of the {len(kinds)} lines ({found})", len(labels))
+    curves = [_Curve(label, runs) for label, runs in zip(_titles(kinds, labels), kinds.values(), strict=True)]
+    reports = list(dict.fromkeys(chain.from_iterable(curve.reports for curve in curves)))
+    entries = sum(len(curve.returns) for curve in curves)
+    height = 4.2 + 2.5 * len(reports) + 0.22 * entries
+    figure, panels = plt.subplots(1 + len(reports), figsize=(8, height), layout="constrained", squeeze=False)
+    for curve in curves:
+        for name in (*curve.returns, *curve.reports):
+            curve.draw(panels[1 + reports.index(name) if name in reports else 0, 0], name)
     panels[0, 0].set_ylabel("return of an agent")
-    panels[0, 0].legend()
-    if won:
-        panels[1, 0].set(ylabel="battles won", ylim=(-0.03, 1.03))
-    plain(panels)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", frameon=False)
+    for axes, name in zip(panels[1:, 0], reports, strict=True):
+        report_panel(axes, name, np.concatenate([line.get_ydata() for line in axes.get_lines()]))
+    tidy_panels(panels)
     return save_picture(figure, path)
 
 
-def _same(config: RunConfig) -> dict[str, Any]:
+@final
+class _Curve:
+    """Runs of one kind, as a line."""
+
+    def __init__(self, label: str, runs: Sequence[Path]) -> None:
+        found = [evaluations(read_metrics(run)) for run in runs]
+        for run, (lines, _, _) in zip(runs, found, strict=True):
+            if not lines:
+                raise RunError("run", "have been evaluated", str(run))
+        self._lines = [lines for lines, _, _ in found]
+        self._steps = sorted(set.intersection(*({line["step"] for line in lines} for lines in self._lines)))
+        seeds = {describe_run(run).run.get("seed") for run in runs}
+        several = f" ({len(runs)} {'seeds' if len(seeds) == len(runs) else 'runs'})" if len(runs) > 1 else ""
+        self._label, self._several = label, several
+        _, self.returns, self.reports = found[0]
+
+    def draw(self, axes: Any, name: str) -> None:
+        """Draw one of its metrics."""
+        steps = self._steps
+        values = np.array([[line.get(name, np.nan) for line in run if line["step"] in steps] for run in self._lines])
+        group = name.rpartition("/")[0]
+        label = " ".join(filter(None, (self._label, group))) + self._several
+        style: dict[str, Any] = {"marker": "." if len(steps) < _FEW else None, "label": label}
+        if len(values) == 1:
+            axes.plot(steps, values[0], **style)
+            return
+        middle, low, high = bootstrap_ci(values)
+        (drawn,) = axes.plot(steps, middle, **style)
+        axes.fill_between(steps, low, high, alpha=0.2, color=drawn.get_color())
+        if len(steps) == 1:
+            axes.vlines(steps, low, high, color=drawn.get_color())
+
+
+def _titles(kinds: dict[str, list[Path]], labels: Sequence[str]) -> Sequence[str]:
+    return labels or _labels([describe_run(runs[0]) for runs in kinds.values()])
+
+
+_BESIDE = frozenset(
+    {"seed", "steps", "eval_every", "eval_episodes", "eval_max_steps", "save_every", "keep_checkpoints", "log", "video"}
+    | {"device", "kernels", "imports"}
+)
+"""Settings of runs that do not change what is learned."""
+
+
+def _alike(run: Description) -> dict[str, Any]:
     """What runs of one kind have alike."""
-    return {key: value for key, value in asdict(config).items() if key not in ("seed", "steps")}
+    return {**run.settings, **{key: value for key, value in run.run.items() if key not in _BESIDE}}
 
 
-def _labels(kinds: Sequence[tuple[str, Any, RunConfig]]) -> list[str]:
+def _labels(kinds: Sequence[Description]) -> list[str]:
     """The algorithm and the environment of each kind of run, and what tells it from others of the same."""
-    titles = [f"{algorithm.name} {env}" for env, algorithm, _ in kinds]
-    settings = [{**as_data(algorithm), **_same(config)} for _, algorithm, config in kinds]
+    titles = [f"{kind.algorithm} {kind.env}" for kind in kinds]
+    settings = list(map(_alike, kinds))
     labels = []
     for title, mine in zip(titles, settings, strict=True):
         peers = [each for other, each in zip(titles, settings, strict=True) if other == title]
-        told = [f"{key} {value}" for key, value in mine.items() if any(peer[key] != value for peer in peers)]
-        labels.append(f"{title}: {', '.join(told)}" if told else title)
+        differing = [f"{key} {value}" for key, value in mine.items() if any(peer.get(key) != value for peer in peers)]
+        labels.append(f"{title}: {', '.join(differing)}" if differing else title)
     return labels

@@ -10,24 +10,15 @@ from typing import Any
 import numpy as np
 
 from recollect.agents.interface import Learner
-from recollect.envs import Env, make
+from recollect.envs import Env, make_drawable
 from recollect.envs.checks import check_finite, guarded
-from recollect.envs.interface import Step
+from recollect.envs.interface import Reports, ShowsEnds
+from recollect.envs.video import captioned
+from recollect.errors import OptionError
+from recollect.train.collect import reset_mask
+from recollect.train.metrics import reward_names
 
-__all__ = ["evaluate", "record_video", "reset_mask"]
-
-
-def reset_mask(step: Step) -> Any:
-    """Where an episode ended, or where a step only began the next one, ``[E]``."""
-    lanes = step.row.get("lanes")
-    if lanes is None:
-        return step.ended
-    rows = np.ones(len(step.ended), bool)
-    rows[lanes] = step.ended[lanes]
-    return rows
-
-
-_OWN = ("step", "updates", "length")
+__all__ = ["evaluate", "record_video"]
 
 
 def evaluate(
@@ -43,7 +34,7 @@ def evaluate(
     actor = learner.actor(env.num_envs, explore=False)
     seen = env.reset(seed=seed)
     going = np.ones(env.num_envs, bool)
-    names = {"return": "reward"} if env.shared_reward else {g.key("return"): g.key("reward") for g in env.groups}
+    names = reward_names(env)
     returns = {name: np.zeros(env.num_envs) for name in names}
     lengths = np.zeros(env.num_envs)
     reports: dict[str, list[Any]] = {}
@@ -68,37 +59,63 @@ def evaluate(
                 if np.ndim(values) == 1 and len(values) == env.num_envs:
                     reports.setdefault(name, []).append(np.asarray(values)[fresh])
         going &= ~step.ended
-        seen = step.seen
-    if going.any() and env.limit is None:
+        seen = step.obs
+    if going.any() and env.max_episode_steps is None:
         many = f"{int(going.sum())} of {env.num_envs} episodes of {env.name} did not end within {longest:,} steps"
         warnings.warn(f"{many} and are taken as they are (--eval-max-steps)", stacklevel=2)
     found = {name: float(value.mean()) for name, value in returns.items()}
     found["length"] = float(lengths.mean())
+    reported = env.report_names if isinstance(env, Reports) else ()
     for name, parts in reports.items():
         values = np.concatenate(parts).astype(np.float64)
         if not np.isnan(values).all():
-            found[f"info/{name}" if name in found or name in _OWN else name] = float(np.nanmean(values))
+            shown = name in reported and name not in found
+            found[name if shown else f"info/{name}"] = float(np.nanmean(values))
     return found
 
 
 def record_video(learner: Learner, name: str, options: Mapping[str, Any], seed: int, longest: int = 500) -> list[Any]:
-    """Pictures of an episode of an environment, from its beginning to how it ends, where the environment shows that."""
-    options = {key: value for key, value in options.items() if key != "pool"}
-    if name.startswith(("gymnasium:", "pettingzoo:")):
-        options.setdefault("render_mode", "rgb_array")
-    env = make(name, num_envs=1, **options)
+    """Pictures of an episode of an environment, from its beginning to how it ends, where the environment shows that.
+
+    Below each are its step and the returns so far.
+    """
+    env = make_drawable(name, **options)
     try:
         actor = learner.actor(1, explore=False)
-        seen = env.reset(seed=seed)
-        pictures = [env.render(0)]
-        if hasattr(env, "at_end"):
-            env.at_end = lambda index: pictures.append(env.render(index))
-        for _ in range(longest):
-            step = env.step(actor.act(seen)[0])
+        obs = env.reset(seed=seed)
+        pictures = [_drawn(env)]
+        returns = dict.fromkeys(reward_names(env), 0.0)
+        captions = [_caption(0, returns)]
+        if isinstance(env, ShowsEnds):
+            env.at_end = lambda _: pictures.append(_drawn(env))
+        for number in range(1, longest + 1):
+            step = env.step(actor.act(obs)[0])
+            for label, key in reward_names(env).items():
+                returns[label] += float(np.mean(step.row[key])) if len(step.row[key]) else 0.0
+            if not step.ended[0]:
+                pictures.append(_drawn(env))
+            captions.append(_caption(number, returns))
             if step.ended[0]:
                 break
-            pictures.append(env.render(0))
-            seen = step.seen
-        return pictures
+            obs = step.obs
+        return [captioned(picture, text) for picture, text in zip(pictures, captions, strict=False)]
     finally:
         env.close()
+
+
+_REMEDY = "Its render has to return a picture, [height, width, 3] bytes."
+
+
+def _drawn(env: Env) -> Any:
+    try:
+        picture = env.render(0)
+    except (NotImplementedError, AttributeError, OptionError, ImportError) as error:
+        raise OptionError("environment", "be one that can be drawn", repr(env.name), str(error) or _REMEDY) from error
+    if not isinstance(picture, np.ndarray) or picture.ndim != 3:
+        raise OptionError("environment", "be one that can be drawn", repr(env.name), _REMEDY)
+    return picture
+
+
+def _caption(step: int, returns: Mapping[str, float]) -> str:
+    shown = (f"{name.rpartition('/')[0] or 'return'} {value:.1f}" for name, value in returns.items())
+    return f"step {step}   {'   '.join(shown)}"

@@ -1,45 +1,36 @@
-"""The loop of off-policy algorithms: collect from vectorised environments, update on a schedule, evaluate, save."""
+"""The loop of every algorithm: collect from vectorised environments, learn when that is due, evaluate, save."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import math
-import signal
-import sys
+import os
+import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-import torch
-
 from recollect import envs
-from recollect.agents.interface import Algorithm
-from recollect.envs.checks import check_finite, guarded
+from recollect.agents.interface import Algorithm, Experience
 from recollect.envs.dice import seeds
-from recollect.envs.film import save_film
+from recollect.envs.video import save_video
 from recollect.errors import OptionError, RunError
 from recollect.learn import kernels
+from recollect.memory import Memory, Shared
 from recollect.train import checkpoint
-from recollect.train.evaluate import evaluate, record_video, reset_mask
+from recollect.train.actors import ActorProcesses
+from recollect.train.callbacks import Callback, RunState, call
+from recollect.train.collect import Collector, LocalCollector
+from recollect.train.config_file import read_run, same_settings, with_imports, write_config
+from recollect.train.evaluate import evaluate, record_video
 from recollect.train.files import own
-from recollect.train.records import Records, draw_curve
-from recollect.train.settings import (
-    RunConfig,
-    as_data,
-    device_is_here,
-    immutable_settings,
-    read_config,
-    read_run,
-    resolved,
-    with_networks,
-    write_config,
-)
-from recollect.train.trust import check_trust
+from recollect.train.loggers import Records, check_installed
+from recollect.train.metrics import Since
+from recollect.train.pictures import draw_curve
+from recollect.train.settings import RunConfig, about, device_is_here, immutable_settings, resolved, with_networks
+from recollect.train.signals import interruptible
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
@@ -56,6 +47,7 @@ class Result:
 
     folder: Path
     steps: int
+    updates: int
     metrics: dict[str, float]
     """Of the last evaluation."""
     signal: int = 0
@@ -75,6 +67,7 @@ def run(
     progress: Progress | None = None,
     config: RunConfig | None = None,
     networks: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Callback | object] = (),
     **settings: Any,
 ) -> Result:
     """Train an algorithm on an environment. Ctrl-C and SIGTERM end it with a checkpoint.
@@ -84,30 +77,26 @@ def run(
         folder: Where everything is kept; by default ``runs/<algorithm>-<environment>-<seed>-<time>``. It may hold a run
             of the same settings that was ended before its first checkpoint.
         networks: Parts of one's own by the names of the algorithm's settings, such as ``{"encoder": function}``.
+        callbacks: Objects with any of ``on_step``, ``on_update``, ``on_evaluate``, ``on_save``.
         settings: Of the run, by the names of ``RunConfig``.
 
     >>> from recollect.agents.maddpg import MADDPGConfig
     >>> run(MADDPGConfig(), env="simple_spread", steps=1_000_000, seed=1)  # doctest: +SKIP
     """
     algorithm = with_networks(algorithm, networks)
-    chosen = resolved(algorithm, replace(config or RunConfig(), **settings))
+    chosen = with_imports(env, algorithm, resolved(algorithm, replace(config or RunConfig(), **settings)))
     folder = new_folder(algorithm, env, str(chosen.seed)) if folder is None else Path(folder)
     if checkpoint.exists(folder):
         raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
     begun = folder / "config.toml"
-    if begun.exists() and not same_settings(read_config(begun), (env, algorithm, chosen)):
+    if begun.exists() and not same_settings(begun, env, algorithm, chosen):
         remedy = "It has no checkpoint to resume: remove it."
         raise RunError("folder", "not hold a run of other settings", str(folder), remedy)
-    going = _Run(env, algorithm, chosen, folder, progress)  # before anything is written: it may be refused
-    folder.mkdir(parents=True, exist_ok=True)
-    write_config(folder / "config.toml", env, algorithm, chosen)
-    return going.go()
-
-
-def same_settings(one: tuple[str, Algorithm, RunConfig], two: tuple[str, Algorithm, RunConfig]) -> bool:
-    """Whether runs are of the same environment, algorithm and settings."""
-    first, second = ((env, algorithm.name, as_data(algorithm), config) for env, algorithm, config in (one, two))
-    return first == second
+    with kernels.used(chosen.kernels):
+        going = _Run(env, algorithm, chosen, folder, progress, callbacks)  # before anything is written
+        folder.mkdir(parents=True, exist_ok=True)
+        write_config(folder / "config.toml", env, algorithm, chosen)
+        return going.go()
 
 
 def new_folder(algorithm: Algorithm, env: str, what: str) -> Path:
@@ -123,6 +112,7 @@ def resume(
     steps: int | None = None,
     device: str | None = None,
     networks: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Callback | object] = (),
     trust: bool = False,
 ) -> Result:
     """Go on with a run from its checkpoint, as if it had not stopped.
@@ -131,22 +121,22 @@ def resume(
         steps: Another number of steps in all.
         device: Another device to learn and act on.
         networks: Parts of one's own that were given in Python and have no name to import them by.
+        callbacks: Objects with any of ``on_step``, ``on_update``, ``on_evaluate``, ``on_save``.
         trust: Whether to import modules that the run's settings name.
     """
     folder = Path(folder)
-    env, algorithm, config = read_run(folder)
-    algorithm = with_networks(algorithm, networks)
-    given = {key: value for key, value in as_data(algorithm).items() if key not in (networks or {})}
-    check_trust(env, given, folder / "config.toml", trust=trust)
+    env, algorithm, config = read_run(folder, trust=trust, networks=networks)
     if steps is not None:
         taken = checkpoint.load_checkpoint(folder)["steps"]
         if steps < taken:
             raise OptionError("steps", f"be at least the {taken} that were taken", steps)
         config = replace(config, steps=steps)
-    going = _Run(env, algorithm, replace(config, device=device or config.device), folder, progress)
-    going.load()
-    write_config(folder / "config.toml", env, algorithm, going.config)
-    return going.go()
+    with kernels.used(config.kernels):
+        config = replace(config, device=device or config.device)
+        going = _Run(env, algorithm, config, folder, progress, callbacks)
+        going.load()
+        write_config(folder / "config.toml", env, algorithm, going.config)
+        return going.go()
 
 
 @final
@@ -154,154 +144,171 @@ class _Run:
     """One run while it goes."""
 
     def __init__(
-        self, name: str, algorithm: Algorithm, config: RunConfig, folder: Path, progress: Progress | None
+        self,
+        name: str,
+        algorithm: Algorithm,
+        config: RunConfig,
+        folder: Path,
+        progress: Progress | None,
+        callbacks: Sequence[Callback | object],
     ) -> None:
         if not device_is_here(config.device):
             remedy = "Take another (--device cpu)."
             raise OptionError("device", "be one that torch finds here", repr(config.device), remedy)
-        torch.set_num_threads(config.threads)
-        kernels.use(config.kernels)
-        _keep_freed_memory()
+        check_installed(config.log)
         self._name, self._algorithm, self.config, self._folder = name, algorithm, config, folder
-        self._progress = progress
-        env_seed, learner_seed, memory_seed, self._eval_seed, actor_seed = seeds(config.seed, 5)
-        self._env_seed = env_seed
-        self._env = envs.make(name, num_envs=config.num_envs, **config.env_options)
+        self._progress, self._callbacks = progress, tuple(callbacks)
+        self._env_seed, learner_seed, memory_seed, self._eval_seed, actor_seed = seeds(config.seed, 5)
+        self._schedule = algorithm.schedule(config.num_envs)
         self._eval_env = envs.make(name, num_envs=config.eval_episodes, **config.env_options)
-        self._memory = algorithm.memory(self._env, memory_seed)
-        self._learner = algorithm.learner(self._env, self._memory, device=config.device, seed=learner_seed)
-        self._actor = self._learner.actor(config.num_envs, explore=True, seed=actor_seed)
-        self._records: Records | None = None
-        self._seen: dict[str, Any] = {}
-        self._steps = self._updates = self._episodes = 0
+        self._learner = algorithm.learner(self._eval_env, device=config.device, seed=learner_seed)
+        self._shared = f"run-{os.getpid()}-{secrets.token_hex(4)}" if config.actors else None
+        memory: dict[str, Any] = {"lanes": config.num_envs, "seed": memory_seed, "storage": self._storage}
+        self._memory: Experience = algorithm.memory(self._eval_env, **memory)
+        self._state = RunState(folder, self._learner, self._memory)
+        self._collector: Collector
+        if self._shared is not None:
+            self._collector = ActorProcesses(name, algorithm, config, self._memory, self._shared, self._state)
+        else:
+            env = envs.make(name, num_envs=config.num_envs, **config.env_options)
+            actor = self._learner.actor(config.num_envs, explore=True, seed=actor_seed)
+            self._collector = LocalCollector(env, actor, self._memory)
+        self._since = Since(0, 0)
         self._metrics: dict[str, float] = {}
-        self._train_metrics: Mapping[str, float] = {}
         self._evaluated = 0
+        self._records: Records | None = None
         self._stopped: list[int] = []
+
+    @property
+    def _storage(self) -> Shared | None:
+        return None if self._shared is None else Shared(self._shared)
 
     def load(self) -> None:
         """Go on from the checkpoint in the folder."""
-        counters = checkpoint.load_checkpoint(self._folder)
+        state, counters = self._state, checkpoint.load_checkpoint(self._folder)
         checkpoint.check_settings(self._folder, immutable_settings(self._name, self._algorithm, self.config))
         learner, actor, env = checkpoint.load_state(self._folder)
+        state.steps, state.updates, state.episodes = counters["steps"], counters["updates"], counters["episodes"]
+        self._metrics, self._evaluated = counters["metrics"], counters["evaluated"]
+        kind = type(self._memory)
+        if isinstance(self._memory, Memory):
+            self._memory.close()
+        self._memory = state.memory = checkpoint.load_memory(self._folder, kind, self._storage)
         with checkpoint.fitting(self._folder):
             self._learner.load_state_dict(learner)
-            self._actor.load_state_dict(actor)
-            self._actor.load(self._learner.weights())
-        self._memory = self._learner.memory = checkpoint.load_memory(self._folder)
-        self._steps, self._updates, self._episodes = counters["steps"], counters["updates"], counters["episodes"]
-        self._metrics, self._evaluated = counters["metrics"], counters["evaluated"]
-        self._train_metrics = counters["train_metrics"]
-        if env is not None:
-            with checkpoint.fitting(self._folder):
-                self._seen = self._env.restore(env)  # type: ignore[attr-defined]
-        else:
-            self._seen = self._env.reset(seed=(self._env_seed + self._steps) % 2**63)
-            self._memory.cut()
-            self._actor.reset(np.ones(self.config.num_envs, bool))
-        self._records = Records(self._folder, after=self._steps)
+            self._since = Since(state.steps, state.updates)
+            self._since.load_state_dict(counters["since"])
+        self._records = self._open_records(after=state.steps)
+        with checkpoint.fitting(self._folder):
+            again = (self._env_seed + state.steps) % 2**63
+            self._collector.resume(self._memory, actor, env, counters["returns"], again)
+        self._collector.publish(self._learner.weights(), state.updates)
+
+    def _open_records(self, after: int | None = None) -> Records:
+        return Records(self._folder, self.config.log, about(self._name, self._algorithm, self.config), after)
 
     def go(self) -> Result:
         """Until all steps are taken, or someone interrupts."""
-        config = self.config
-        if not self._seen:
-            self._seen = guarded(self._env.name, "reset", lambda: self._env.reset(seed=self._env_seed))
-            check_finite(self._env, self._seen, self._steps)
-        self._records = self._records or Records(self._folder)
+        config, state = self.config, self._state
+        fresh = self._records is None
+        self._records = self._records or self._open_records()
         try:
-            with _interruptible() as stopped:
+            with interruptible() as stopped:
                 self._stopped = stopped
-                while self._steps < config.steps and not stopped:
+                if fresh:
+                    self._collector.begin(self._env_seed)
+                    self._evaluate()
+                    advice = getattr(self._algorithm, "advice", lambda *_: "")(self._eval_env, self._metrics)
+                    if advice:
+                        warnings.warn(advice, stacklevel=4)
+                while state.steps < config.steps and not self._stopping:
+                    before = state.steps
                     self._collect()
                     self._learn()
-                    if self._due(config.eval_every):
+                    call(self._callbacks, "on_step", state)
+                    if _passed(config.eval_every, before, state.steps):
                         self._evaluate()
-                    if config.save_every and self._due(config.save_every) and self._steps < config.steps:
+                    if _passed(config.save_every, before, state.steps) and state.steps < config.steps:
                         self._save()
-                done = self._steps >= config.steps
-                if done and self._evaluated != self._steps:
+                done = state.steps >= config.steps
+                if done and self._evaluated != state.steps:
                     self._evaluate()
-                    done = not stopped
+                done = done and not stopped
                 self._save()
                 if done:
                     self._finish()
-            return Result(self._folder, self._steps, self._metrics, 0 if done else stopped[0])
+            number = stopped[0] if stopped else 0
+            return Result(self._folder, state.steps, state.updates, self._metrics, 0 if done else number)
         finally:
             self._records.close()
-            self._env.close()
+            self._collector.close()
             self._eval_env.close()
 
-    def _due(self, every: int) -> bool:
-        """Whether a multiple of some steps was passed just now."""
-        return self._steps // every > (self._steps - self.config.num_envs) // every
+    @property
+    def _stopping(self) -> bool:
+        return bool(self._stopped) or self._state.stopping
 
     def _collect(self) -> None:
-        action, extras = self._actor.act(self._seen, self._steps)
-        step = guarded(self._env.name, "step", lambda: self._env.step(action))
-        check_finite(self._env, step.row, self._steps)
-        check_finite(self._env, step.seen, self._steps)
-        lanes = step.row.get("lanes")
-        if lanes is not None:
-            extras = {key: values[lanes] for key, values in extras.items()}
-        self._memory.append(**step.row, **extras)
-        mask = reset_mask(step)
-        if mask.any():
-            self._actor.reset(mask)
-        if step.ended.any():
-            fresh = int(step.ended.sum())
-            self._episodes += fresh
-            self._algorithm.evict(self._memory, self._episodes, fresh)
-        self._seen = step.seen
-        self._steps += self.config.num_envs
+        state = self._state
+        got = self._collector.collect(state.steps)
+        state.steps, state.episodes = state.steps + got.steps, state.episodes + got.episodes
+        self._since.add_episodes(got.returns)
         if self._progress is not None:
-            self._progress(self._steps, self.config.steps, self._metrics)
+            self._progress(state.steps, self.config.steps, self._metrics)
 
     def _learn(self) -> None:
-        due = self._algorithm.updates_due(self._steps, self._episodes)
-        if self._updates >= due:
+        state = self._state
+        due = self._schedule.updates_due(state.steps, state.episodes)
+        if state.updates >= due:
             return
         if self._memory.ready < 1:
-            if due > self._updates + _PATIENCE:
+            if due > state.updates + _PATIENCE:
                 remedy = "Keep more (--buffer-size, --capacity), or set a limit of steps where episodes have none."
                 raise RunError("memory", "hold something to learn from", "nothing that is whole", remedy)
             return
-        while self._updates < due:
-            metrics = self._learner.learn()
-            self._updates += 1
+        while state.updates < due:
+            metrics = self._learner.learn(self._memory, self._collector.obs)
+            state.updates += 1
             if not all(map(math.isfinite, metrics.values())):
                 broken = ", ".join(name for name, value in metrics.items() if not math.isfinite(value))
                 whole = "The last checkpoint is whole; l" if checkpoint.exists(self._folder) else "L"
                 remedy = f"{whole}ower the learning rates, or clip gradients."
-                raise RunError(broken, f"stay finite (update {self._updates})", "NaN or infinity", remedy)
-            self._train_metrics = metrics
-        self._actor.load(self._learner.weights())
+                raise RunError(broken, f"stay finite (update {state.updates})", "NaN or infinity", remedy)
+            self._since.add(metrics)
+            call(self._callbacks, "on_update", state, metrics)
+        self._collector.publish(self._learner.weights(), state.updates)
 
     def _evaluate(self) -> None:
-        longest = self._eval_env.limit or self.config.eval_max_steps
+        state = self._state
+        longest = self._eval_env.max_episode_steps or self.config.eval_max_steps
         found = evaluate(self._learner, self._eval_env, self._eval_seed, longest, going_on=lambda: not self._stopped)
         if found is None:
             return
-        self._metrics = {**found, **self._train_metrics}
-        self._evaluated = self._steps
+        self._metrics = {**found, **self._since.take(state.steps, state.updates, self._memory)}
+        self._evaluated = state.steps
         if self._progress is not None:
-            self._progress(self._steps, self.config.steps, self._metrics)
+            self._progress(state.steps, self.config.steps, self._metrics)
         assert self._records is not None
-        self._records.write(self._steps, {**self._metrics, "updates": self._updates})
+        self._records.write(state.steps, {**self._metrics, "train/updates": state.updates})
         draw_curve(self._folder, f"{self._algorithm.name} on {self._name}")
+        call(self._callbacks, "on_evaluate", state, self._metrics)
 
     def _save(self) -> None:
-        kept = self._env.snapshot() if hasattr(self._env, "snapshot") else None
+        state = self._state
+        actor, env, returns = self._collector.state()
         counters = {
-            "steps": self._steps,
-            "updates": self._updates,
-            "episodes": self._episodes,
+            "steps": state.steps,
+            "updates": state.updates,
+            "episodes": state.episodes,
             "metrics": self._metrics,
-            "train_metrics": dict(self._train_metrics),
+            "since": self._since.state_dict(),
+            "returns": returns,
             "evaluated": self._evaluated,
             "settings": immutable_settings(self._name, self._algorithm, self.config),
         }
-        learner, actor = self._learner.state_dict(), self._actor.state_dict()
-        checkpoint.save_checkpoint(self._folder, learner, actor, kept, self._memory, counters)
+        keep = self.config.keep_checkpoints
+        checkpoint.save_checkpoint(self._folder, self._learner.state_dict(), actor, env, self._memory, counters, keep)
+        call(self._callbacks, "on_save", state)
 
     def _finish(self) -> None:
         """The last picture: an episode as a video, where the environment can be drawn."""
@@ -309,39 +316,11 @@ class _Run:
             return
         try:
             pictures = record_video(self._learner, self._name, self.config.env_options, self._eval_seed)
-            save_film(own(self._folder / "episode.gif"), pictures, fps=10)
+            save_video(own(self._folder / "episode.gif"), pictures, fps=10)
         except Exception as error:  # all has been learned and saved
             warnings.warn(f"{self._name} could not be recorded: {error}", stacklevel=2)
 
 
-@contextlib.contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """A list of the signals that asked for an end: Ctrl-C, or a scheduler's SIGTERM; two of them end it at once."""
-    pressed: list[int] = []
-
-    def press(number: int, _: Any) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    before = {}
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, press)
-    except ValueError:  # only the main thread hears signals
-        yield pressed
-        return
-    try:
-        yield pressed
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _keep_freed_memory() -> None:
-    """Let the process keep memory that it frees: giving it back and asking again costs more than small updates do."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            tune = ctypes.CDLL(None).mallopt
-            tune(-3, 1 << 25)  # blocks below this are not mapped by themselves; more than this glibc refuses
-            tune(-1, 1 << 30)  # how much may stay free at the end
+def _passed(every: int, before: int, now: int) -> bool:
+    """Whether a multiple of some steps was passed; 0: never."""
+    return bool(every) and now // every > before // every

@@ -11,9 +11,9 @@ from recollect import envs
 from recollect.agents.interface import Algorithm, Learner
 from recollect.envs.dice import seeds
 from recollect.train import checkpoint
+from recollect.train.config_file import read_run
 from recollect.train.evaluate import evaluate, record_video
-from recollect.train.settings import RunConfig, as_data, device_is_here, immutable_settings, read_run, with_networks
-from recollect.train.trust import check_trust
+from recollect.train.settings import RunConfig, device_is_here, immutable_settings
 
 __all__ = ["Trained", "load_run"]
 
@@ -33,7 +33,7 @@ class Trained:
     def evaluate(self, episodes: int, seed: int | None = None) -> dict[str, float]:
         """Metrics of whole episodes without exploration; by default those that the run was evaluated with."""
         env = envs.make(self.env, num_envs=episodes, **self.config.env_options)
-        found = evaluate(self.learner, env, self._seed(seed), env.limit or self.config.eval_max_steps)
+        found = evaluate(self.learner, env, self._seed(seed), env.max_episode_steps or self.config.eval_max_steps)
         env.close()
         assert found is not None  # nobody ends it before its time
         return found
@@ -47,27 +47,30 @@ class Trained:
 
 
 def load_run(
-    folder: str | Path, *, trust: bool = False, networks: Mapping[str, Any] | None = None, device: str | None = None
+    folder: str | Path,
+    *,
+    step: int | None = None,
+    trust: bool = False,
+    networks: Mapping[str, Any] | None = None,
+    device: str | None = None,
 ) -> Trained:
     """The run of a folder, at its checkpoint.
 
     Args:
+        step: At an earlier one that was kept (``keep_checkpoints``).
         trust: Whether to import modules that the run's settings name.
         networks: Parts of one's own that were given in Python and have no name to import them by.
         device: Where to act; None: where it learned if there is such a device here, else on the CPU.
     """
     folder = Path(folder)
-    env, algorithm, config = read_run(folder)
-    algorithm = with_networks(algorithm, networks)
-    given = {key: value for key, value in as_data(algorithm).items() if key not in (networks or {})}
-    check_trust(env, given, folder / "config.toml", trust=trust)
+    env, algorithm, config = read_run(folder, trust=trust, networks=networks)
     counters = checkpoint.load_checkpoint(folder)
     checkpoint.check_settings(folder, immutable_settings(env, algorithm, config))
-    state, _, _ = checkpoint.load_state(folder)
+    state = checkpoint.load_state(folder)[0] if step is None else checkpoint.load_kept(folder, step)
     made = envs.make(env, num_envs=1, **config.env_options)
     here = config.device if device_is_here(config.device) else "cpu"
-    learner = algorithm.learner(made, None, device=device or here, seed=0)
+    learner = algorithm.learner(made, device=device or here, seed=0)
     made.close()
     with checkpoint.fitting(folder):
         learner.load_state_dict(state)
-    return Trained(folder, env, algorithm, config, learner, counters["steps"])
+    return Trained(folder, env, algorithm, config, learner, counters["steps"] if step is None else step)

@@ -1,47 +1,36 @@
-"""Settings of a run, and how they are kept as TOML."""
+"""Settings of a run."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import torch
 
 from recollect.agents.interface import Algorithm
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.errors import OptionError, RunError
+from recollect.agents.registry import default_num_envs
+from recollect.errors import OptionError
 from recollect.learn.factories import GIVEN, name_of
-from recollect.train.checkpoint import check_version
-from recollect.train.files import put
+from recollect.train.loggers import check_loggers
 
 __all__ = [
-    "ALGORITHMS",
     "RunConfig",
+    "about",
     "as_data",
     "device_is_here",
     "immutable_settings",
     "known_device",
-    "read_config",
-    "read_run",
     "resolved",
-    "seed_folders",
     "with_changes",
     "with_networks",
-    "write_config",
 ]
 
 
-_OURS: tuple[Algorithm, ...] = (MADDPGConfig(), QMIXConfig(), QMIXConfig(mixer="vdn"), QMIXConfig(mixer="none"))
-ALGORITHMS: dict[str, Any] = {algorithm.name: algorithm for algorithm in _OURS}
-"""Settings of every algorithm as they are by default, by its name."""
+_EVALUATIONS = 20  # of a run, unless it says otherwise
 
 
 @final
@@ -53,35 +42,42 @@ class RunConfig:
     """Steps of all environments together."""
     num_envs: int = 0
     """Vectorised environments; 0: as many as suit the algorithm."""
+    actors: int = 0
+    """Processes that step them beside the one that learns; 0: this one does, and runs repeat bit for bit."""
     seed: int = 1
     """What everything random depends on."""
-    eval_every: int = 50_000
-    """Steps between evaluations, which explore nothing."""
+    eval_every: int = 0
+    """Steps between evaluations, which explore nothing; 0: about twenty of them in all."""
     eval_episodes: int = 100
     """Episodes of an evaluation."""
     eval_max_steps: int = 10_000
     """Steps after which an evaluation takes an episode as it is, where the environment has no limit of its own."""
     save_every: int = 200_000
     """Steps between checkpoints; 0: only at the end and when interrupted."""
+    keep_checkpoints: int = 0
+    """Learners' states to keep besides the newest checkpoint, as they were when earlier ones were saved."""
+    log: tuple[str, ...] = ("tensorboard",)
+    """Where metrics go besides metrics.jsonl: some of tensorboard, csv, wandb, mlflow."""
     video: bool = True
     """Whether an episode is recorded at the end."""
     device: str = "cpu"
     """Where to learn and act: cpu, cuda, cuda:1, mps."""
     kernels: bool = True
     """Whether small networks run by the native core on the CPU; else by torch alone."""
-    threads: int = 1
-    """Threads of torch. One is fastest for small networks."""
+    imports: tuple[str, ...] = ()
+    """Modules that register environments and algorithms of one's own."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of the environment."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "eval_every", "eval_episodes", "eval_max_steps", "threads"):
+        for name in ("steps", "eval_episodes", "eval_max_steps"):
             if getattr(self, name) < 1:
                 raise OptionError(name, "be at least 1", getattr(self, name))
-        for name in ("seed", "save_every", "num_envs"):
+        for name in ("seed", "save_every", "num_envs", "eval_every", "keep_checkpoints", "actors"):
             if getattr(self, name) < 0:
                 raise OptionError(name, "be at least 0", getattr(self, name))
         known_device(self.device)
+        check_loggers(self.log)
 
 
 def known_device(name: str) -> torch.device:
@@ -101,7 +97,14 @@ def device_is_here(name: str) -> bool:
 
 def resolved(algorithm: Algorithm, run: RunConfig) -> RunConfig:
     """Settings in which nothing is left to the algorithm."""
-    return dataclasses.replace(run, num_envs=run.num_envs or algorithm.default_num_envs)
+    every = run.eval_every or max(-(-run.steps // _EVALUATIONS), 1)
+    return dataclasses.replace(run, num_envs=run.num_envs or default_num_envs(algorithm), eval_every=every)
+
+
+def about(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
+    """All settings under one roof, for loggers that keep them."""
+    name = f"{algorithm.name}-{env}-{run.seed}"
+    return {"name": name, "env": env, "algorithm": algorithm.name, **as_data(run), **as_data(algorithm)}
 
 
 def as_data(settings: Any) -> dict[str, Any]:
@@ -154,73 +157,3 @@ def _fitting(name: str, value: Any, default: Any) -> Any:
     if type(value) is not type(default):
         raise OptionError(name, f"be a {type(default).__name__}", f"{value!r}")
     return value
-
-
-def write_config(path: Path, env: str, algorithm: Algorithm, run: RunConfig) -> None:
-    """All settings as TOML."""
-    name = algorithm.name
-    lines = [f"env = {json.dumps(env)}", f"algorithm = {json.dumps(name)}"]
-    for table, settings in (("run", run), (name, algorithm)):
-        lines += ["", f"[{table}]"]
-        plain = as_data(settings)
-        options = plain.pop("env_options", {})
-        lines += [f"{key} = {_toml(value)}" for key, value in plain.items()]
-        if options:
-            own = (f"{json.dumps(key, ensure_ascii=False)} = {_toml(value)}" for key, value in options.items())
-            lines += ["", f"[{table}.env_options]", *own]
-    text = "\n".join(lines) + "\n"
-    tomllib.loads(text)  # what cannot be read again is not worth a run
-    put(path, text.encode())
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(_toml(part) for part in value)}]"
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return repr(int(value))
-    if isinstance(value, (float, np.floating)):
-        return repr(float(value))
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    raise OptionError("option", "be a number, text, true or false, or a list of them", repr(value))
-
-
-def read_run(folder: Path) -> tuple[str, Algorithm, RunConfig]:
-    """Environment, algorithm and settings of the run in a folder."""
-    path = folder / "config.toml"
-    if path.exists():
-        check_version(folder)
-        return read_config(path)
-    several = ", ".join(map(str, seed_folders(folder)))
-    raise RunError("run", "be a run's folder", str(folder), f"It holds several: {several}." if several else "")
-
-
-def seed_folders(folder: Path) -> list[Path]:
-    """The runs in a folder of several seeds."""
-    found = [path.parent for path in folder.glob("seed_*/config.toml")]
-    return sorted(found, key=lambda path: (len(path.name), path.name))
-
-
-def read_config(path: Path) -> tuple[str, Algorithm, RunConfig]:
-    """Environment, algorithm and run of a TOML file; what it leaves out stays as it is by default."""
-    try:
-        data = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError("config", "be a TOML file that can be read", str(path), str(error)) from None
-    name = data.get("algorithm")
-    if not isinstance(name, str) or name not in ALGORITHMS:
-        raise OptionError("algorithm", f"be one of {', '.join(ALGORITHMS)}", repr(name))
-    if not isinstance(data.get("env"), str):
-        raise OptionError("env", "be the name of an environment", repr(data.get("env")))
-    for key in data:
-        if key not in ("env", "algorithm", "run", name):
-            near = difflib.get_close_matches(key, ["env", "algorithm", "run", name], 1, 0.5)
-            remedy = f"Did you mean {near[0]!r}?" if near else ""
-            raise OptionError("key", f"be one of env, algorithm, run, {name}", repr(key), remedy)
-    for table in ("run", name):
-        if not isinstance(data.get(table, {}), dict):
-            raise OptionError(f"[{table}]", "be a table", repr(data[table]))
-    run = with_changes(RunConfig(), data.get("run", {}), "run")
-    return data["env"], with_changes(ALGORITHMS[name], data.get(name, {}), name), run

@@ -7,22 +7,26 @@ one runs it. A run's folder may come from anyone; so such a name counts only if 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recollect.errors import OptionError
 from recollect.learn.factories import named_module
 
-__all__ = ["check_trust"]
+__all__ = ["check_trust", "import_modules", "own_module"]
 
-_KNOWN = ("gymnasium", "mpe2", "pettingzoo")  # environments, and nothing that acts on being imported or made
+_KNOWN = ("gymnasium", "lbforaging", "magent2", "mpe2", "pettingzoo", "rware")
+"""Environments, and nothing that acts on being imported or made."""
 
 
-def check_trust(env: str, settings: Mapping[str, Any], source: object, *, trust: bool) -> None:
-    """Refuse an environment or a part of an algorithm that a file names, if that imports a module of the file's choice.
+def check_trust(env: str, settings: Mapping[str, Any], imports: Iterable[str], source: object, *, trust: bool) -> None:
+    """Refuse what a file names, if that imports modules of the file's choice; says all of them at once.
 
     Args:
         settings: Of the algorithm, as data.
+        imports: Modules that the file wants imported; those that are imported already run nothing any more.
         source: The file, for the message.
         trust: Whether that was agreed to.
     """
@@ -32,11 +36,31 @@ def check_trust(env: str, settings: Mapping[str, Any], source: object, *, trust:
     module = _module(env)
     if module.split(".")[0] not in _KNOWN:
         named["env"] = (module, env)
-    for key, (module, value) in named.items():
-        if module:
-            remedy = f"It imports {module!r}. If you know where this run is from, pass --trust (in Python: trust=True)."
-            rule = "be trusted, since it runs code that the file names"
-            raise OptionError(f"{key} in {source}", rule, repr(value), remedy)
+    found = {key: (module, value) for key, (module, value) in named.items() if module}
+    fresh = [module for module in imports if module not in sys.modules]
+    if fresh:
+        found["imports"] = (", ".join(fresh), ", ".join(fresh))
+    if found:
+        modules = ", ".join(dict.fromkeys(repr(module) for module, _ in found.values()))
+        remedy = f"That imports {modules}. If you know where this run is from, pass --trust (in Python: trust=True)."
+        values = ", ".join(repr(value) for _, value in found.values())
+        rule = "be trusted, since the file names code to run"
+        raise OptionError(f"{', '.join(found)} in {source}", rule, values, remedy)
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import modules, which register algorithms and environments."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise OptionError("import", "name a module that can be imported", repr(name), str(error)) from None
+
+
+def own_module(thing: Any) -> str:
+    """The module of a class or function that is not ours; empty if it is, or if nothing can import it again."""
+    module = getattr(thing, "__module__", "") or ""
+    return "" if module == "__main__" or module.split(".")[0] == "recollect" else module
 
 
 def _module(env: str) -> str:

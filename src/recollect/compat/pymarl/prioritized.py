@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from recollect.compat.drawing import generator
-from recollect.compat.lasting import exclusive
 from recollect.compat.pymarl.batch import EpisodeBatch
 from recollect.compat.pymarl.replay import ReplayBuffer
 from recollect.compat.pymarl.scheme import Preprocess
+from recollect.compat.saving import exclusive
 from recollect.errors import OptionError, PriorityError
 from recollect.memory import Memory
 

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from recollect.compat.drawing import generator
-from recollect.compat.lasting import Lasting, exclusive
 from recollect.compat.pymarl.batch import EpisodeBatch
 from recollect.compat.pymarl.indexing import parsed
 from recollect.compat.pymarl.rows import EpisodeRows
 from recollect.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
 from recollect.compat.pymarl.values import array_of
+from recollect.compat.saving import Lasting, exclusive
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory
 

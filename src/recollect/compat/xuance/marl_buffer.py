@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import at_least, flags_of
-from recollect.compat.lasting import Lasting, exclusive
+from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError

@@ -8,7 +8,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, index, stored
 from recollect.compat.drawing import seed_of
-from recollect.compat.lasting import Lasting, exclusive
+from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.marl_buffer import BaseBuffer, field_name, shape_of
 from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import at_least
-from recollect.compat.lasting import exclusive
+from recollect.compat.saving import exclusive
 from recollect.compat.xuance.marl_buffer import StepsBuffer
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.slots import Array

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect.compat.lasting import exclusive
+from recollect.compat.saving import exclusive
 from recollect.compat.xuance.marl_buffer import StepsBuffer, shape_of
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents, td_lambda_returns

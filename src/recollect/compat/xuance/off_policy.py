@@ -8,7 +8,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, index, plain
 from recollect.compat.drawing import generator
-from recollect.compat.lasting import exclusive
+from recollect.compat.saving import exclusive
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.slots import Array, slots_of
@@ -187,7 +187,7 @@ class PerOffPolicyBuffer(_Transitions):
                 raise OptionError("idxes", "name steps that are stored", int(known[slots >= self.size][0]))
             serials = self._slots.serials(slots)
         try:
-            self._slots.memory.reweigh({"lanes": envs, "serials": serials}, errors)
+            self._slots.memory.update_priorities({"lanes": envs, "serials": serials}, errors)
         except PriorityError:
             bad = int((~np.isfinite(errors)).argmax())
             env, slot = divmod(int(known[bad]), self.n_size)

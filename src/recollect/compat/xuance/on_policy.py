@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect.compat.lasting import exclusive
+from recollect.compat.saving import exclusive
 from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents

@@ -10,7 +10,7 @@ import numpy as np
 from recollect.compat.checks import at_least, flags_of
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
-from recollect.compat.lasting import Lasting, exclusive
+from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.buffer import Buffer, Samples
 from recollect.compat.xuance.nests import field_of, in_nest
 from recollect.compat.xuance.slots import Array

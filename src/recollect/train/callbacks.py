@@ -1,0 +1,54 @@
+"""What people's own code hears of a run while it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, final
+
+from recollect.agents.interface import Experience, Learner
+
+__all__ = ["Callback", "RunState"]
+
+
+@final
+@dataclass
+class RunState:
+    """A run as callbacks see it. ``stop()`` ends it with a checkpoint, as Ctrl-C does."""
+
+    folder: Path
+    learner: Learner
+    memory: Experience
+    steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    stopping: bool = False
+
+    def stop(self) -> None:
+        """End the run after this step."""
+        self.stopping = True
+
+
+class Callback(Protocol):
+    """What is called, if it is there. A class of one's own may have any of these."""
+
+    def on_step(self, run: RunState) -> None:
+        """After every step of all environments."""
+
+    def on_update(self, run: RunState, metrics: Mapping[str, float]) -> None:
+        """After every update."""
+
+    def on_evaluate(self, run: RunState, metrics: Mapping[str, float]) -> None:
+        """After every evaluation, with all that is logged of it."""
+
+    def on_save(self, run: RunState) -> None:
+        """After every checkpoint."""
+
+
+def call(callbacks: tuple[Any, ...], what: str, *given: Any) -> None:
+    """Call what there is of that name."""
+    for callback in callbacks:
+        function = getattr(callback, what, None)
+        if function is not None:
+            function(*given)

@@ -1,0 +1,148 @@
+"""Trained policies for use: what agents do about what they see, in one environment or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from torch import nn
+
+from recollect import envs
+from recollect.agents.interface import Actor, Exports, Learner
+from recollect.envs.interface import AgentGroup
+from recollect.errors import OptionError
+from recollect.train.replay import load_run
+
+__all__ = ["TrainedPolicy", "load_policy"]
+
+
+def load_policy(
+    run: str | Path, *, step: int | None = None, trust: bool = False, device: str | None = None
+) -> TrainedPolicy:
+    """The policy that a run has learned.
+
+    Args:
+        run: The run's folder.
+        step: At an earlier checkpoint that was kept (``keep_checkpoints``).
+        trust: Whether to import modules that the run's settings name.
+        device: Where to act; None: where it learned if there is such a device here, else on the CPU.
+
+    >>> policy = load_policy("runs/maddpg-simple_spread-1")  # doctest: +SKIP
+    >>> action = policy.act(obs)  # doctest: +SKIP
+    """
+    trained = load_run(run, step=step, trust=trust, device=device)
+    made = envs.make(trained.env, num_envs=1, **trained.config.env_options)
+    groups = made.groups
+    made.close()
+    return TrainedPolicy(trained.learner, groups)
+
+
+@final
+class TrainedPolicy:
+    """What agents do, without exploration. Recurrent ones remember what they saw until ``reset``.
+
+    Args:
+        learner: Whose weights act.
+        groups: The environment's agents.
+    """
+
+    def __init__(self, learner: Learner, groups: tuple[AgentGroup, ...]) -> None:
+        self.groups = groups
+        self._learner = learner
+        self._actor: Actor | None = None
+        self._num_envs = 0
+
+    @property
+    def module(self) -> nn.Module:
+        """The policy as a module of tensors, with ``inputs`` and ``outputs`` by name; a copy."""
+        if not isinstance(self._learner, Exports):
+            raise OptionError("algorithm", "have a policy_module", type(self._learner).__name__)
+        return self._learner.policy_module()
+
+    def reset(self, mask: Any = None) -> None:
+        """Begin anew: everywhere, or where episodes ended ``[E]``."""
+        if mask is None:
+            self._actor = None
+        elif self._actor is not None:
+            self._actor.reset(np.asarray(mask, bool))
+
+    def act(self, obs: Any, avail_actions: Any = None) -> Any:
+        """What to do about what is seen, in the form in which that is given.
+
+        Args:
+            obs: Of one environment or many: an array ``[A, ...]`` or ``[E, A, ...]`` where agents are alike, without
+                the agents' axis where there is one agent; a mapping by agents' names as PettingZoo has it, of one
+                environment; or one by field names as ours have it (``"adversary/obs"``), of many.
+            avail_actions: Which actions may be taken, where that is not always all, in the same form as ``obs``;
+                among field names it has a name of its own.
+        """
+        if not isinstance(obs, Mapping):
+            return self._of_array(obs, avail_actions)
+        if set(obs) <= {agent for group in self.groups for agent in group.agents}:
+            return self._of_agents(obs, avail_actions)
+        return self._choose({key: np.asarray(value) for key, value in obs.items()})
+
+    def _of_array(self, obs: Any, avail_actions: Any) -> Any:
+        if len(self.groups) > 1:
+            names = ", ".join(group.key("obs") for group in self.groups)
+            raise OptionError("obs", f"be a mapping with {names}, or by agents' names", type(obs).__name__)
+        (group,) = self.groups
+        shape, count = group.obs_space.shape, len(group)
+        if shape is None:
+            raise OptionError("obs", "be a mapping where spaces are nested", type(obs).__name__)
+        seen = np.asarray(obs, group.obs_space.dtype)
+        lead = seen.shape[: seen.ndim - len(shape)]
+        whole = (int(np.prod(lead[:-1] if count > 1 else lead, dtype=int)), count)
+        wanted = (count,) if count > 1 else ()
+        if seen.shape[len(lead) :] != shape or len(lead) > len(wanted) + 1 or lead[len(lead) - len(wanted) :] != wanted:
+            rule = f"have shape {[*wanted, *shape]}, or [E, {', '.join(map(str, [*wanted, *shape]))}]"
+            raise OptionError("obs", rule, list(seen.shape))
+        fields = {"obs": seen.reshape(*whole, *shape)}
+        if avail_actions is not None:
+            mask = np.asarray(avail_actions, bool)
+            fields["avail_actions"] = mask.reshape(*whole, mask.shape[-1])
+        action = self._choose(fields)["action"]
+        return action.reshape((*lead, *action.shape[2:]))
+
+    def _of_agents(self, obs: Mapping[str, Any], avail_actions: Any) -> dict[str, Any]:
+        fields = {}
+        for group in self.groups:
+            shape = group.obs_space.shape or ()
+            there = [np.asarray(obs[agent]) if agent in obs else np.zeros(shape) for agent in group.agents]
+            fields[group.key("obs")] = np.stack(there)[None].astype(group.obs_space.dtype)
+            if group.mask:
+                fields[group.key("agent_mask")] = np.array([[agent in obs for agent in group.agents]])
+            if group.avail:
+                choices = int(group.action_space.n)
+                masks = avail_actions or {}
+                rows = [np.asarray(masks.get(agent, np.ones(choices)), bool) for agent in group.agents]
+                fields[group.key("avail_actions")] = np.stack(rows)[None]
+        actions = self._choose(fields)
+        found: dict[str, Any] = {}
+        for group in self.groups:
+            for place, agent in enumerate(group.agents):
+                if agent in obs:
+                    found[agent] = actions[group.key("action")][0, place]
+        return found
+
+    def _choose(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Actions by field name, of environments."""
+        for group in self.groups:
+            fields = {**self._masks(group, fields), **fields}
+        num_envs = len(next(iter(fields.values())))
+        if self._actor is None or self._num_envs != num_envs:
+            self._actor, self._num_envs = self._learner.actor(num_envs, explore=False), num_envs
+        return self._actor.act(fields)[0]
+
+    @staticmethod
+    def _masks(group: AgentGroup, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Masks that were not given: everyone is there, and may do everything."""
+        num_envs = len(next(iter(fields.values())))
+        found: dict[str, Any] = {}
+        if group.mask:
+            found[group.key("agent_mask")] = np.ones((num_envs, len(group)), bool)
+        if group.avail:
+            found[group.key("avail_actions")] = np.ones((num_envs, len(group), int(group.action_space.n)), bool)
+        return found

@@ -1,0 +1,193 @@
+"""Every logger writes what the lines of JSON have, by the real packages, offline."""
+
+from __future__ import annotations
+
+import csv
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recollect as rc
+from recollect import train
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.train.loggers import read_metrics
+
+SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
+FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "save_every": 400, "video": False}
+
+
+def logged(folder: Path, **settings: Any) -> list[dict[str, Any]]:
+    """The lines of a run that was stopped once and resumed."""
+    train.run(SMALL, "simple_tag", folder=folder, steps=800, **FEW, **settings)
+    train.resume(folder, steps=1600)
+    lines = read_metrics(folder)
+    assert [line["step"] for line in lines] == [0, 400, 800, 1200, 1600]
+    return lines
+
+
+def test_lines_say_what_there_is_to_know(tmp_path: Path) -> None:
+    *_, last = logged(tmp_path / "run")
+    assert {"adversary/return", "agent/return", "length", "info/caught"} <= set(last)
+    averages = {"critic_loss", "critic_grad_norm", "actor_loss", "actor_grad_norm", "return"}
+    assert {f"train/{group}/{name}" for group in ("agent", "adversary") for name in averages} <= set(last)
+    assert last["train/length"] == 25
+    assert last["memory/reuse"] == pytest.approx(32 / 40, rel=0.1)  # rows of a batch, over steps for an update
+    assert 0 < last["memory/age"] < 1600
+    assert last["time/steps_per_second"] > 0
+    assert last["train/updates"] == (1600 - 200) // 40 + 1
+
+
+def test_averages_are_over_all_updates_since_the_last_line(tmp_path: Path) -> None:
+    losses: list[float] = []
+
+    class Listen:
+        def on_update(self, run: Any, metrics: Any) -> None:
+            losses.append(metrics["agent/critic_loss"])
+
+        def on_evaluate(self, run: Any, metrics: Any) -> None:
+            if run.steps and losses:
+                assert metrics["train/agent/critic_loss"] == pytest.approx(sum(losses) / len(losses))
+                losses.clear()
+
+    train.run(SMALL, "simple_tag", folder=tmp_path / "run", steps=1600, callbacks=[Listen()], **FEW)
+    assert not losses
+
+
+def test_callbacks_hear_everything_and_may_stop(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Everything:
+        def on_step(self, run: Any) -> None:
+            heard.append("step")
+            if run.steps >= 600:
+                run.stop()
+
+        def on_update(self, run: Any, metrics: Any) -> None:
+            heard.append("update")
+
+        def on_evaluate(self, run: Any, metrics: Any) -> None:
+            heard.append("evaluate")
+
+        def on_save(self, run: Any) -> None:
+            heard.append("save")
+            assert (run.folder / "checkpoint.json").exists()
+
+    result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=4000, callbacks=[Everything(), object()], **FEW)
+    assert result.steps == 600
+    assert [heard.count(what) for what in ("step", "update", "evaluate", "save")] == [75, result.updates, 2, 2]
+    assert train.resume(tmp_path / "run", steps=800).steps == 800
+
+
+def test_csv(tmp_path: Path) -> None:
+    lines = logged(tmp_path / "run", log=("csv",))
+    with open(tmp_path / "run" / "metrics.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [{key: float(value) for key, value in row.items() if value} for row in rows] == lines
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    lines = logged(tmp_path / "run")
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    for name in lines[-1].keys() - {"step"}:
+        found = {event.step: event.value for event in events.Scalars(name)}
+        wanted = {line["step"]: line[name] for line in lines if name in line}
+        assert found == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning")
+def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow.tracking import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'runs.db'}")
+    folder = tmp_path / "run"
+    train.run(SMALL, "simple", folder=folder, steps=800, log=("mlflow",), **FEW)
+    client = MlflowClient(f"sqlite:///{tmp_path / 'runs.db'}")
+    experiment = client.get_experiment_by_name("recollect")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert (run.data.params["algorithm"], run.data.params["batch_size"]) == ("maddpg", "32")
+    lines = read_metrics(folder)
+    for name in lines[-1].keys() - {"step"}:
+        found = {each.step: each.value for each in client.get_metric_history(run.info.run_id, name)}
+        assert found == pytest.approx({line["step"]: line[name] for line in lines if name in line})
+
+
+def records(path: Path) -> Iterator[bytes]:
+    """What a .wandb file holds: LevelDB's log, blocks of 32 KiB, in them whole records or parts of one."""
+    data, place, parts = path.read_bytes(), 7, b""
+    while place + 7 <= len(data):
+        left = 32768 - place % 32768
+        if left < 7:
+            place += left
+            continue
+        _, length, kind = struct.unpack_from("<IHB", data, place)
+        parts += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            yield parts
+            parts = b""
+
+
+def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline: what would be sent is in a file of records."""
+    from wandb.proto import wandb_internal_pb2
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    folder = tmp_path / "run"
+    train.run(SMALL, "simple", folder=folder, steps=800, log=("wandb",), **FEW)
+    (path,) = (folder / "wandb").glob("offline-run-*/run-*.wandb")
+    rows: list[dict[str, float]] = []
+    for data in records(path):
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            items = {item.key or "/".join(item.nested_key): float(item.value_json) for item in record.history.item}
+            rows.append({key: value for key, value in items.items() if not key.startswith("_")})
+    assert rows == [pytest.approx(line) for line in read_metrics(folder)]
+
+
+def test_a_logger_that_fails_ends_no_run(tmp_path: Path) -> None:
+    class Remove:
+        def on_evaluate(self, run: Any, metrics: Any) -> None:
+            for path in (run.folder / "tensorboard").glob("*"):
+                path.unlink()
+            (run.folder / "tensorboard").rmdir() if (run.folder / "tensorboard").exists() else None
+
+    with pytest.warns(UserWarning, match="tensorboard is not written to any more"):
+        train.run(SMALL, "simple", folder=tmp_path / "run", steps=800, callbacks=[Remove()], **FEW)
+    assert math.isfinite(read_metrics(tmp_path / "run")[-1]["return"])
+
+
+def test_what_is_no_logger(tmp_path: Path) -> None:
+    message = r"^log must be some of tensorboard, csv, wandb, mlflow, got 'paper'$"
+    with pytest.raises(rc.errors.OptionError, match=message):
+        train.run(SMALL, "simple", folder=tmp_path / "run", log=("paper",))
+
+
+def test_a_package_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(rc.errors.MissingExtra, match=r"recollect\[wandb\]"):
+        train.run(SMALL, "simple", folder=tmp_path / "run", log=("wandb",))
+    assert not (tmp_path / "run").exists()
+
+
+def test_earlier_states_are_kept(tmp_path: Path) -> None:
+    from recollect.train.checkpoint import kept_steps
+    from recollect.train.replay import load_run
+
+    folder = tmp_path / "run"
+    train.run(SMALL, "simple", folder=folder, steps=2000, keep_checkpoints=3, **FEW)
+    assert kept_steps(folder) == [1200, 1600, 2000]
+    returns = {line["step"]: line["return"] for line in read_metrics(folder)}
+    for step in kept_steps(folder):
+        assert load_run(folder, step=step).evaluate(3)["return"] == pytest.approx(returns[step])
+    with pytest.raises(rc.errors.RunError, match=r"^step must be one that was kept \(1,200, 1,600, 2,000\), got 400$"):
+        load_run(folder, step=400)

@@ -1,0 +1,116 @@
+"""Sweeps: what is searched, what is given up, and what is left of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import recollect as rc
+from recollect import cli
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.agents.registry import algorithms
+from recollect.agents.search import Choice, Range
+from recollect.train import RunConfig
+from recollect.train.config_file import read_config
+from recollect.train.tune import tune
+
+SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
+SHORT = RunConfig(num_envs=8, steps=400, eval_every=200, eval_episodes=3, save_every=0, video=False, log=())
+
+
+@pytest.mark.parametrize("name", list(algorithms()))
+def test_ranges_are_of_settings_that_may_be(name: str) -> None:
+    algorithm: Any = algorithms()[name]
+    for setting, part in algorithm.search_space.items():
+        ends = part.values if isinstance(part, Choice) else (part.low, part.high)
+        for value in ends:
+            changed = dataclasses.replace(algorithm, **{setting: value})
+            assert type(value) is type(getattr(algorithm, setting))
+            assert getattr(changed, setting) == value
+
+
+def test_a_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    space: Any = {"actor_lr": Range(1e-4, 1e-2, log=True), "n_step": Range(1, 3), "hidden": Choice(((4,), (8, 8)))}
+    heard = []
+    options: dict[str, Any] = {"folder": tmp_path / "study", "config": SHORT, "search": space}
+    first = tune(SMALL, "simple", trials=3, notify=lambda trial, best: heard.append((trial, best)), **options)
+    assert [trial.number for trial, _ in heard] == [0, 1, 2]
+    assert [best.value for _, best in heard] == list(np.maximum.accumulate([trial.value for trial, _ in heard]))
+    assert first[0].value == max(trial.value for trial in first if trial.value is not None)
+    again = tune(SMALL, "simple", trials=5, **options)
+    assert len(again) == 5
+    assert {trial.number: trial.settings for trial in first}.items() <= {t.number: t.settings for t in again}.items()
+    for trial in again:
+        assert 1e-4 <= trial.settings["actor_lr"] <= 1e-2
+        assert trial.settings["n_step"] in (1, 2, 3)
+        assert trial.settings["hidden"] in ((4,), (8, 8))
+        _, algorithm, _ = read_config(tmp_path / "study" / f"trial_{trial.number}" / "config.toml")
+        assert algorithm == dataclasses.replace(SMALL, **trial.settings)
+    _, best, run = read_config(tmp_path / "study" / "best.toml")
+    assert best == dataclasses.replace(SMALL, **again[0].settings)
+    assert run.steps == 400
+
+
+def test_runs_that_lag_behind_are_given_up(tmp_path: Path) -> None:
+    """A setting under which nothing is learned, after enough others."""
+    space: Any = {"actor_lr": Choice((1e-9, 3e-3, 1e-2))}
+    config = dataclasses.replace(SHORT, steps=6000, eval_every=1000, eval_episodes=30)
+    quick = dataclasses.replace(SMALL, update_every=8, batch_size=64)
+    found = tune(quick, "simple", trials=14, folder=tmp_path, config=config, search=space)
+    pruned = [trial for trial in found if trial.state == "pruned"]
+    assert pruned
+    assert all(max(trial.curve) < 6000 for trial in pruned)
+    assert [trial.state for trial in found] == sorted(trial.state for trial in found)  # complete ones first
+    assert found[0].value is not None
+    assert found[0].value == max(
+        trial.value for trial in found if trial.state == "complete" and trial.value is not None
+    )
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    flags = "--trials 3 --steps 4e2 --num-envs 8 --eval-every 200 --eval-episodes 3 --learning-starts 200 --log"
+    more = ["csv", "--gamma", "0.9", "--folder", str(tmp_path / "study"), "--metric", "agent/return"]
+    assert cli.main(["tune", "maddpg", "simple_tag", *flags.split(), *more]) == 0
+    out = capsys.readouterr().out
+    assert out.count("complete") == 3
+    assert "train with the best: recollect train --config" in out
+    assert "gamma" not in out  # it was given
+    _, best, _ = read_config(tmp_path / "study" / "best.toml")
+    assert best.gamma == 0.9
+    with Image.open(tmp_path / "study" / "study.png") as picture:
+        assert picture.size[0] > 800
+    assert (
+        cli.main(["train", "--config", str(tmp_path / "study" / "best.toml"), "--folder", str(tmp_path / "run")]) == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["maddpg"], "environment must follow the algorithm, got nothing"),
+        (["maddpg", "simple", "--trials", "0"], "trials must be at least 1, got 0"),
+        (["maddpg", "simple", "--metric", "wealth", "--steps", "9"], "metric must be one of return, got 'wealth'"),
+    ],
+)
+def test_the_command_refuses(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["tune", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_algorithm_without_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MADDPGConfig, "search_space", {})
+    with pytest.raises(rc.errors.OptionError, match=r"^algorithm must declare a search_space to be tuned, got maddpg$"):
+        tune(SMALL, "simple", trials=1, folder=tmp_path, config=SHORT)
