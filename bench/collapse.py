@@ -27,7 +27,7 @@ from recollect.memory.targets import discounted_returns
 from recollect.tensors import to_torch
 from recollect.train.checkpoint import load_memory
 from recollect.train.curves import draw_runs
-from recollect.train.records import read_metrics
+from recollect.train.loggers import read_metrics
 from recollect.train.replay import load_run
 
 FOLDER = Path("runs/collapse")
@@ -87,12 +87,16 @@ class Look:
 def played(learner: QMIX, name: str) -> Mapping[str, Any]:
     """Episodes that the agents play without exploration."""
     env = envs.make(name, num_envs=32)
-    memory, actor, obs = learner.config.memory(env, 0), learner.actor(32, explore=False), env.reset(seed=10_000)
+    memory, actor, obs = (
+        learner.config.memory(env, lanes=env.num_envs, seed=0),
+        learner.actor(32, explore=False),
+        env.reset(seed=10_000),
+    )
     while len(memory.episodes.length) < EPISODES + 64:
         step = env.step(actor.act(obs)[0])
         memory.append(**step.row)
         actor.reset(step.ended)
-        obs = step.seen
+        obs = step.obs
     return memory.sample(EPISODES)
 
 

@@ -44,7 +44,7 @@ def play(name: str, player: Callable[[dict[str, Array]], Array], episodes: int) 
         won[fresh] = step.info["battle_won"][fresh]
         cut[fresh] = step.truncated[fresh]
         over |= step.ended
-        seen = step.seen
+        seen = step.obs
     return won.mean(), returns.mean(), lengths.mean(), cut.mean()
 
 

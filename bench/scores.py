@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from training import train
 
+from recollect.agents.coma import COMAConfig
 from recollect.agents.maddpg import MADDPGConfig
+from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
-from recollect.train import ALGORITHMS
+from recollect.agents.registry import find
+from recollect.train.curves import bootstrap_ci
 from recollect.train.replay import load_run
 
 EPISODES = 1_000
@@ -29,7 +32,8 @@ FOLDER = Path("runs/scores")
 PAGE = """# Scores
 
 Written by `make scores` on {day}: {episodes:,} episodes a seed at the end of training, without exploration, from starts
-that training never saw. Mean and standard deviation over the seeds, then each seed.
+that training never saw. Interquartile mean over the seeds with its 95% interval (bootstrap), then each seed. No setting
+was chosen on these seeds.
 
 {table}
 
@@ -52,15 +56,18 @@ class Contest:
     steps: int = 1_000_000
     options: dict[str, Any] = field(default_factory=dict)
     seeds: int = 5
+    first: int = 1
+    """The first of these seeds: others where a setting was changed after a look at the first ones."""
 
 
 LARGE_BATCHES: dict[str, Any] = {"batch_size": 1024, "update_every": 100}
 AS_PUBLISHED: dict[str, Any] = {"simplex_actions": True, "actor_lr": 0.01, "critic_lr": 0.01, **LARGE_BATCHES}
 CONTINUOUS = {"continuous_actions": True}
+WIDE = MADDPGConfig(capacity=500_000, hidden=(128, 128), lr_end=0.1)
 ON_GOAL = ("agent_on_goal", "adversary_on_goal")
 
 CONTESTS = {
-    "spread": Contest("simple_spread", MADDPGConfig(capacity=500_000), ("return",), "-11.0 at 1M", options=CONTINUOUS),
+    "spread": Contest("simple_spread", WIDE, ("return",), "-10.4 at 1M", options=CONTINUOUS, seeds=10),
     "speaker": Contest(
         "simple_speaker_listener", MADDPGConfig(capacity=500_000, **LARGE_BATCHES), ("listener/return",), "-15 at 1M"
     ),
@@ -108,6 +115,24 @@ CONTESTS["spread_qmix"] = Contest(
     "-9.0 at 1M, a sum of -27",
 )
 
+# Policy gradients from rollouts, with the settings there are by default.
+DECAY = {"lr_end": 0.1, "lr_steps": 2_000_000}
+LONGER = MAPPOConfig(gamma=0.99)
+CONTESTS |= {
+    "spread_mappo": Contest("simple_spread", MAPPOConfig(**DECAY), ("return",), "-11.5 at 5M", steps=2_000_000),
+    "spread_ippo": Contest(
+        "simple_spread", MAPPOConfig(critic="own", **DECAY), ("return",), "within 2 of MAPPO", steps=2_000_000
+    ),
+    "speaker_mappo": Contest(
+        "simple_speaker_listener", MAPPOConfig(**DECAY), ("listener/return",), "-13", steps=2_000_000
+    ),
+    "marines_mappo": Contest("marines_4v4", LONGER, ("battle_won", "return"), ".95 won", steps=1_000_000, first=11),
+    "marines_8v8_mappo": Contest("marines_8v8", LONGER, ("battle_won", "return"), ".95 won", steps=1_000_000, first=11),
+    "reference_mappo": Contest("simple_reference", MAPPOConfig(**DECAY), ("return",), "-17", steps=2_000_000),
+    "tag_mappo": Contest("simple_tag", MAPPOConfig(**DECAY), ("adversary/return", "agent/return"), "", steps=2_000_000),
+    "spread_coma": Contest("simple_spread", COMAConfig(), ("return",), "better than -21.6", steps=2_000_000),
+}
+
 
 def score(name: str, seed: int) -> dict[str, float]:
     """Train, or go on, and judge."""
@@ -123,17 +148,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of as many as each has")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     asked = parser.parse_args()
-    lines = ["| | figure | mean | seeds | goal |", "|---|---|---|---|---|"]
+    lines = ["| | figure | mean | 95% | seeds | goal |", "|---|---|---|---|---|---|"]
     with ProcessPoolExecutor(asked.workers) as pool:
         runs = {name: [pool.submit(score, name, seed) for seed in asked.seeds or _seeds(name)] for name in asked.only}
         for name, going in runs.items():
             found = [each.result() for each in going]
             for figure in CONTESTS[name].figures:
                 values = [each[figure] for each in found]
-                spread = statistics.stdev(values) if len(values) > 1 else 0.0
+                middle, low, high = (float(part[0]) for part in bootstrap_ci(np.array(values)[:, None]))
                 each = ", ".join(f"{value:.2f}" for value in values)
                 goal = CONTESTS[name].goal if figure == CONTESTS[name].figures[0] else ""
-                lines.append(f"| {name} | {figure} | {statistics.mean(values):.2f} ± {spread:.2f} | {each} | {goal} |")
+                lines.append(f"| {name} | {figure} | {middle:.2f} | {low:.2f} to {high:.2f} | {each} | {goal} |")
                 print(lines[-1], flush=True)
     if asked.report:
         commands = "\n".join(f"- {name}: `{command(name)}`" for name in asked.only)
@@ -142,13 +167,14 @@ def main() -> None:
 
 
 def _seeds(name: str) -> list[int]:
-    return list(range(1, CONTESTS[name].seeds + 1))
+    contest = CONTESTS[name]
+    return list(range(contest.first, contest.first + contest.seeds))
 
 
 def command(name: str) -> str:
     """What trains the seeds of a contest."""
     contest = CONTESTS[name]
-    algorithm = ALGORITHMS[contest.algorithm.name]
+    algorithm = find(contest.algorithm.name)
     own = {key: value for key, value in vars(contest.algorithm).items() if value != getattr(algorithm, key)}
     flags = [f"--steps {contest.steps}", *(_flag(key, value) for key, value in own.items())]
     flags += [f"--option {key}={str(value).lower()}" for key, value in contest.options.items()]
@@ -160,7 +186,7 @@ def _flag(key: str, value: Any) -> str:
     name = key.replace("_", "-")
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no-{name}"
-    return f"--{name} {' '.join(value) if isinstance(value, tuple) else value}"
+    return f"--{name} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"
 
 
 if __name__ == "__main__":

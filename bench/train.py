@@ -140,9 +140,9 @@ def main() -> None:
             machine=platform.machine(),
             python=platform.python_version(),
             torch=version("torch"),
-            agilerl=_version(asked.agilerl, "agilerl"),
-            benchmarl=_version(asked.benchmarl, "benchmarl"),
-            vmas=_version(asked.benchmarl, "vmas"),
+            agilerl=version_of(asked.agilerl, "agilerl"),
+            benchmarl=version_of(asked.benchmarl, "benchmarl"),
+            vmas=version_of(asked.benchmarl, "vmas"),
             seconds=f"{seconds:g}",
             rounds=rounds,
             table="\n".join(lines),
@@ -189,7 +189,7 @@ def mixed(rounds: int, seconds: float, before: Path | None) -> list[str]:
     return lines
 
 
-def _version(python: str | None, package: str) -> str:
+def version_of(python: str | None, package: str) -> str:
     if not python:
         return "(not here)"
     ask = f"from importlib.metadata import version; print(version('{package}'))"

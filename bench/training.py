@@ -9,8 +9,7 @@ from typing import Any
 
 from recollect.train import RunConfig, resume, run
 from recollect.train.checkpoint import exists, load_checkpoint
-from recollect.train.loop import same_settings
-from recollect.train.settings import read_config
+from recollect.train.config_file import describe, same_settings
 
 
 def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> None:
@@ -20,8 +19,8 @@ def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> N
         shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
         done = run(config, env, folder=folder, config=wanted)
     else:
-        *what, how = read_config(folder / "config.toml")
-        if not same_settings((*what, dataclasses.replace(how, steps=steps)), (env, config, wanted)):
+        path = folder / "config.toml"
+        if not same_settings(path, env, config, dataclasses.replace(wanted, steps=describe(path).run["steps"])):
             raise SystemExit(f"{folder} was trained with other settings: remove it")
         if load_checkpoint(folder)["steps"] >= steps:
             return

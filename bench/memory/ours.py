@@ -57,12 +57,12 @@ def w2(spec: PrioritySpec) -> Callable[[], rc.Batch]:
     memory = _memory(spec, sampler=rc.Prioritized(spec.alpha, spec.beta))
     steps = np.arange(spec.capacity)
     serials = steps + steps // spec.horizon
-    memory.reweigh({"lanes": np.zeros_like(serials), "serials": serials}, spec.priorities())
+    memory.update_priorities({"lanes": np.zeros_like(serials), "serials": serials}, spec.priorities())
     news = cycle(spec.new_priorities())
 
     def sample_and_update() -> rc.Batch:
         batch = memory.sample(spec.batch)
-        memory.reweigh(batch, next(news))
+        memory.update_priorities(batch, next(news))
         return batch
 
     return sample_and_update

@@ -65,7 +65,7 @@ class Battle:
         if step.ended[0]:
             self._seen = {name: step.row[f"final_{name}"] for name in self._seen}
         else:
-            self._seen = step.seen
+            self._seen = step.obs
         return float(step.row["reward"][0]), bool(step.terminated[0]), bool(step.truncated[0])
 
 
@@ -185,4 +185,5 @@ def main() -> None:
                 targets[1].load_state_dict(mixer.state_dict())
 
 
-main()
+if __name__ == "__main__":
+    main()

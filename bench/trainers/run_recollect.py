@@ -9,6 +9,7 @@ from pathlib import Path
 from clock import Clock, arguments
 
 from recollect.agents.maddpg import MADDPGConfig
+from recollect.cli.process import settle_process
 from recollect.train import run
 
 
@@ -17,6 +18,7 @@ def main() -> None:
     clock = Clock(asked["warm"], look_every=5)
     rows = {"batch_size": asked["batch"], "learning_starts": asked["batch"], "capacity": 200_000}
     config = MADDPGConfig(update_every=asked["every"], **rows)
+    settle_process(1)
     with tempfile.TemporaryDirectory() as folder:
         run(
             config,

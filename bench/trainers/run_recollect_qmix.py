@@ -9,6 +9,7 @@ from pathlib import Path
 from clock import Clock
 
 from recollect.agents.qmix import QMIXConfig
+from recollect.cli.process import settle_process
 from recollect.train import run
 
 
@@ -17,6 +18,7 @@ def main() -> None:
     # All play by chance, so that episodes are alike for everyone.
     config = QMIXConfig(**{**QMIXConfig().presets["pymarl"], "optimizer": "adam", "eps": 0, "epsilon_end": 1.0})
     clock = Clock(warm, look_every=25)
+    settle_process(1)
     with tempfile.TemporaryDirectory() as folder:
         run(
             config,
