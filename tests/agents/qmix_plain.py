@@ -103,12 +103,14 @@ class Plain:
                 found[-1].append(q)
         return found
 
-    def mix(self, nets: dict[str, Tensor], values: Tensor, state: Tensor) -> Tensor:
+    def mix(self, nets: dict[str, Tensor], values: Tensor, best: Tensor, actions: Tensor, state: Tensor) -> Tensor:
         config, agents = self.config, len(values)
         if config.mixer == "none":
             return values
         if config.mixer == "vdn":
             return values.sum()
+        if config.mixer == "qplex":
+            return self.plex(nets, values, best, actions, state)
         size, units = len(state), config.mixing_units
         hyper = [config.hypernet_units] if config.hypernet_units else []
         first = perceptron(nets["mixer.w1"][0], [size, *hyper, agents * units], state).view(agents, units)
@@ -116,6 +118,23 @@ class Plain:
         last = perceptron(nets["mixer.w2"][0], [size, *hyper, units], state)
         more = perceptron(nets["mixer.v"][0], [size, units, 1], state)[0]
         return torch.nn.functional.elu(values @ first.abs() + biases) @ last.abs() + more
+
+    def plex(self, nets: dict[str, Tensor], values: Tensor, best: Tensor, actions: Tensor, state: Tensor) -> Tensor:
+        """V_tot + A_tot, one agent and one head after the other; advantages are numbers and not learned by."""
+        units, agents = self.config.hypernet_units, len(values)
+        w = perceptron(nets["mixer.w"][0], [len(state), units, agents], state).abs() + 1e-10
+        b = perceptron(nets["mixer.b"][0], [len(state), units, agents], state)
+        both, total = torch.cat([state, actions]), torch.zeros(())
+        for agent in range(agents):
+            importance = torch.zeros(())
+            for head in range(len(nets["mixer.key"])):
+                key = perceptron(nets["mixer.key"][head], [len(state), units, 1], state)[0].abs() + 1e-10
+                who = perceptron(nets["mixer.agent"][head], [len(state), units, agents], state)[agent].sigmoid()
+                what = perceptron(nets["mixer.action"][head], [len(both), units, agents], both)[agent].sigmoid()
+                importance = importance + key * who * what
+            advantage = float((w[agent] * (values[agent] - best[agent])).detach())
+            total = total + w[agent] * values[agent] + b[agent] + (importance - 1) * advantage
+        return total
 
     def reward(self, batch: Any, fields: list[Any], step: int) -> Any:
         if self.env.shared_reward:
@@ -152,6 +171,8 @@ class Plain:
             taken, nexts, given, counted = [], [], [], []
             for t in range(length):
                 now, then, there_all = [], [], []
+                most: list[list[Tensor]] = [[], []]  # best values now by the networks, and then by the targets
+                done: list[list[Tensor]] = [[], []]
                 for i, (team, field) in enumerate(zip(self.teams, fields, strict=True)):
                     for agent in range(team.agents):
                         there = [
@@ -160,15 +181,25 @@ class Plain:
                         ]
                         action = int(field["action"][steps[t], agent]) - team.start
                         now.append(online[i][t][agent][action] * there[0])
+                        can = [
+                            torch.from_numpy(field["avail_actions"][row, agent])
+                            if team.group.avail
+                            else torch.ones(team.choices, dtype=torch.bool)
+                            for row in (rows[t], rows[t + 1])
+                        ]
                         chooser = (online if config.double_q else old)[i][t + 1][agent].detach().clone()
-                        if team.group.avail:
-                            chooser[~torch.from_numpy(field["avail_actions"][rows[t + 1], agent])] = -1e9
+                        chooser[~can[1]] = -1e9
                         then.append(old[i][t + 1][agent][chooser.argmax()] * there[1])
+                        most[0].append(online[i][t][agent].detach()[can[0]].max() * there[0])
+                        most[1].append(old[i][t + 1][agent][can[1]].max() * there[1])
+                        for k, each in enumerate((action, int(chooser.argmax()))):
+                            done[k].append(torch.eye(team.choices)[each])
                         there_all.append(there[0])
                 states = [self.state(batch, fields, rows[s]) for s in (t, t + 1)]
-                taken.append(self.mix(self.nets, torch.stack(now), states[0]))
+                bests, actions = [torch.stack(each) for each in most], [torch.cat(each) for each in done]
+                taken.append(self.mix(self.nets, torch.stack(now), bests[0], actions[0], states[0]))
                 with torch.no_grad():
-                    nexts.append(self.mix(self.targets, torch.stack(then), states[1]))
+                    nexts.append(self.mix(self.targets, torch.stack(then), bests[1], actions[1], states[1]))
                 given.append(torch.as_tensor(learned[steps[t]], dtype=torch.float32))
                 counted.append(torch.tensor(there_all) if config.mixer == "none" else torch.ones(()))
             over = batch["terminated"][steps.start : steps.stop]

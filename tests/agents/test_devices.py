@@ -51,6 +51,7 @@ def test_maddpg_elsewhere(name: str, options: dict[str, Any], settings: dict[str
     [
         ("marines_3v3", {}),
         ("marines_3v3", {"mixer": "vdn", "parameter_sharing": False, "recurrent": False}),
+        ("marines_3v3", {"mixer": "qplex"}),
         ("simple_adversary", {"mixer": "none", "standardize_reward": True, "n_step": 3}),
         ("simple_spread", {"optimizer": "rmsprop", "td_lambda": 0.0, "tau": 0.1, "double_q": False}),
     ],

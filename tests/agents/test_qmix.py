@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from recollect import envs
 from recollect.agents.qmix import QMIX, QMIXConfig
-from recollect.learn import QMixer
+from recollect.learn import QMixer, QPlexMixer, greedy
 from recollect.learn.sequences import pack_sequences, trim_inactive
 from recollect.tensors import to_torch
 
@@ -45,6 +45,9 @@ def played(name: str, config: QMIXConfig, steps: int = 60, num_envs: int = 4, **
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"td_lambda": 0}, {}),
     ("marines_3v3", {"mixer": "vdn"}, {}),
+    ("marines_3v3", {"mixer": "qplex"}, {}),
+    ("simple_spread", {"mixer": "qplex", "double_q": False, "recurrent": False, "tau": 0.1}, {"max_cycles": 7}),
+    ("simple_speaker_listener", {"mixer": "qplex", "parameter_sharing": False, "td_lambda": 0}, {"max_cycles": 5}),
     ("marines_3v3", {"mixer": "none", "parameter_sharing": False, "double_q": False, "td_lambda": 0}, {}),
     (
         "marines_3v3",
@@ -129,6 +132,24 @@ def test_a_mixed_value_never_falls_when_one_rises(data: Any) -> None:
     assert (values.grad >= 0).all()
 
 
+@settings(max_examples=50)
+@given(st.data())
+def test_nothing_is_better_than_everybodys_best(data: Any) -> None:
+    """QPLEX: Q_tot of every joint action lies below that of all agents' best ones, and reaches it there alone."""
+    agents, choices, size = data.draw(st.integers(1, 3)), data.draw(st.integers(2, 4)), data.draw(st.integers(1, 9))
+    random = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
+    heads = data.draw(st.integers(1, 5))
+    mixer = QPlexMixer(agents, size, agents * choices, units=6, heads=heads, generator=random)
+    q = torch.randn(agents, choices, generator=random) * 3
+    joint = torch.cartesian_prod(*[torch.arange(choices)] * agents).view(-1, agents)
+    values = q[torch.arange(agents), joint]
+    one_hot = torch.nn.functional.one_hot(joint, choices).flatten(1).float()
+    state = torch.randn(1, size, generator=random).expand(len(joint), -1)
+    total = mixer(values, q.max(dim=1).values.expand(len(joint), -1), one_hot, state)
+    best = int((values == q.max(dim=1).values).all(dim=1).nonzero())
+    assert (total[best] > total[torch.arange(len(joint)) != best]).all()
+
+
 def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     """An action whose value is far above all others, and which is never available."""
     config = QMIXConfig(**SMALL, mixer="vdn", epsilon_start=0.3, epsilon_end=0.3)
@@ -148,7 +169,7 @@ def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     batch = memory.sample(8)
     packed = pack_sequences(batch["lengths"])
     own = q.read(to_torch(batch), batch, packed)
-    ahead = learner._best_q("agents", own, q(own)).detach()
+    ahead = own.q_of(learner.target["agents"](own), greedy(q(own), own.action_mask)).detach()
     best = torch.from_numpy(batch["avail_actions"][packed.obs]).float() * torch.arange(q.choices)
     there = torch.from_numpy(batch["agent_mask"][packed.obs])
     assert ((ahead - best.max(dim=2).values * 100).abs() < 20)[there].all()

@@ -26,7 +26,7 @@ def test_settings_that_cannot_be() -> None:
         str(refused.value) == "reward must be sum or mean where values are mixed, got 'own'. Use --mixer none for IQL."
     )
     for wrong, message in (
-        ({"mixer": "max"}, "mixer must be one of qmix, vdn, none, got 'max'"),
+        ({"mixer": "max"}, "mixer must be one of qmix, qplex, vdn, none, got 'max'"),
         ({"batch_size": 0}, "batch_size must be finite and at least 1, got 0"),
         ({"td_lambda": 1.5}, "td_lambda must be from 0 to 1, got 1.5"),
         ({"lr": 0.0}, "lr must be above 0, got 0.0"),
@@ -98,7 +98,7 @@ def test_presets() -> None:
         "epymarl": {"lr": 3e-4, "hidden": 128, "recurrent": True, "epsilon_steps": 200_000},
         "pymarl2": {"lr": 5e-4, "batch_size": 32, "learning_starts": 32, "td_lambda": 0.0},
     }
-    mixers: tuple[Literal["qmix", "vdn", "none"], ...] = ("qmix", "vdn", "none")
+    mixers: tuple[Literal["qmix", "qplex", "vdn", "none"], ...] = ("qmix", "qplex", "vdn", "none")
     for mixer in mixers:
         presets = QMIXConfig(mixer=mixer).presets
         assert list(presets) == list(wanted)

@@ -56,6 +56,16 @@ class AgentSequence:
             return torch.ones(self.action.shape, device=self.action.device)
         return self.agent_mask.index_select(0, places).float()
 
+    def q_of(self, q: Tensor, action: Tensor) -> Tensor:
+        """Values of some actions at every observation ``[R, A]``, of values ``[R, A, n]``; 0 for the dead."""
+        value = q.gather(2, action[..., None])[..., 0]
+        return value if self.agent_mask is None else value * self.agent_mask
+
+    def chosen_q(self, q: Tensor, before: Tensor) -> Tensor:
+        """Values of what was done ``[S, A]``, of values ``[R, A, n]``; 0 for the dead."""
+        chosen = q.take(self.chosen)
+        return chosen if self.agent_mask is None else chosen * self.agent_mask.index_select(0, before)
+
 
 @final
 class QNetworks(nn.Module):

@@ -1,6 +1,7 @@
 """QMIX: agents' values, mixed into one that rises with each of them (Rashid et al. 2018), from whole episodes.
 
-With other mixers VDN (their sum, Sunehag et al. 2018) and independent Q-learning. See docs/algorithms/qmix.md.
+With other mixers QPLEX (Wang et al. 2021), VDN (their sum, Sunehag et al. 2018) and independent Q-learning.
+See docs/algorithms/qmix.md.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from torch.nn.utils import clip_grad_norm_
 from recollect.agents.advice import one_team
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.mixing import Mixing
+from recollect.agents.mixing import JointValues, Mixing
 from recollect.agents.policy_modules import GreedyPolicy
 from recollect.agents.presets import qmix_presets
-from recollect.agents.q_networks import AgentSequence, QNetworks
+from recollect.agents.q_networks import QNetworks
 from recollect.agents.qmix_actor import QMIXActor
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.search import Choice, Range, SearchSpace
@@ -43,9 +44,10 @@ from recollect.tensors import to_torch
 
 __all__ = ["QMIX", "QMIXConfig"]
 
-_NAMES = {"qmix": "qmix", "vdn": "vdn", "none": "iql"}
+_NAMES = {"qmix": "qmix", "qplex": "qplex", "vdn": "vdn", "none": "iql"}
 _SUMMARIES = {
     "qmix": "QMIX: agents' values, mixed by a network into one that rises with each of them; whole episodes.",
+    "qplex": "QPLEX: agents' values and advantages, weighed by networks; whole episodes.",
     "vdn": "VDN: agents' values, added up; whole episodes.",
     "none": "IQL: every agent learns the value of what it does by itself; whole episodes.",
 }
@@ -63,9 +65,9 @@ _LONG = 1000  # steps that an episode is taken to have if nobody knows
 @final
 @dataclass(frozen=True)
 class QMIXConfig:
-    """Settings of QMIX, VDN and IQL."""
+    """Settings of QMIX, QPLEX, VDN and IQL."""
 
-    mixer: Literal["qmix", "vdn", "none"] = "qmix"
+    mixer: Literal["qmix", "qplex", "vdn", "none"] = "qmix"
     """How values become one; none: IQL."""
     gamma: float = 0.95
     """Discount of a step."""
@@ -122,9 +124,9 @@ class QMIXConfig:
     last_action: bool = True
     """Whether agents know what they did last."""
     mixing_units: int = 32
-    """Units of the mixer."""
+    """Units of QMIX's mixer."""
     hypernet_units: int = 64
-    """Hidden units of the mixer's hypernetworks; 0: no hidden layer."""
+    """Hidden units of the mixer's hypernetworks; 0: no hidden layer (QMIX alone)."""
     epsilon_start: float = 1.0
     """Chance of a uniform action at first."""
     epsilon_end: float = 0.05
@@ -140,10 +142,12 @@ class QMIXConfig:
         check(self, _CHOICES, _RANGES, above_zero=("lr", "lr_end", "update_every"))
         if self.batch_size > self.buffer_size:
             raise OptionError("batch_size", f"be at most the buffer_size of {self.buffer_size}", self.batch_size)
+        if self.mixer == "qplex" and not self.hypernet_units:
+            raise OptionError("hypernet_units", "be at least 1 for qplex", self.hypernet_units)
 
     @property
     def name(self) -> str:
-        """What it is called by: qmix, vdn or iql."""
+        """What it is called by: qmix, qplex, vdn or iql."""
         return _NAMES[self.mixer]
 
     @property
@@ -239,9 +243,10 @@ class QMIX:
         with self.networks.seeded() as generator:
             made = [QNetworks(group, generator=generator, **how) for group in env.groups]
             online = nn.ModuleDict(dict(zip(self._names, made, strict=True)))
-            if config.mixer == "qmix":
-                units = {"units": config.mixing_units, "hypernet_units": config.hypernet_units}
-                online["mixer"] = Mixing(env, encoder, **units, generator=generator)
+            if config.mixer in ("qmix", "qplex"):
+                sizes = {"units": config.mixing_units, "hypernet_units": config.hypernet_units}
+                plex = config.mixer == "qplex"
+                online["mixer"] = Mixing(env, encoder, plex=plex, **sizes, generator=generator)
         self._agents, agents = made, sum(map(len, env.groups))
         self.online, self.target, self._acting = online, target_of(online), nn.ModuleList(made)
         self.reward_stats = RewardStats(agents if own else 1, standardize=config.standardize_reward)
@@ -286,12 +291,17 @@ class QMIX:
         data = [network.read(rows, batch, packed) for network in self._agents]
         before, after, steps = map(self._index, (packed.before, packed.after, packed.steps))
         q = [self.online[name](own) for name, own in zip(self._names, data, strict=True)]
-        chosen_q = torch.cat([_chosen_q(mine, own, before) for mine, own in zip(q, data, strict=True)], dim=1)
-        q_tot = self._mix(self.online, chosen_q, rows, packed.obs[packed.before])
+        chosen_q = [own.chosen_q(mine, before) for mine, own in zip(q, data, strict=True)]
+        joint = self._joint(chosen_q, [own.action for own in data], q, data, packed, packed.before)
+        q_tot = self._mix(self.online, joint, rows)
         with torch.no_grad():
-            best = [self._best_q(*each) for each in zip(self._names, data, q, strict=True)]
-            next_q = torch.cat(best, dim=1).index_select(0, after)
-            next_q_tot = self._mix(self.target, next_q, rows, packed.obs[packed.after])
+            target_q = [self.target[name](own) for name, own in zip(self._names, data, strict=True)]
+            chooser = q if config.double_q else target_q
+            best = [greedy(mine, own.action_mask) for mine, own in zip(chooser, data, strict=True)]
+            found = zip(target_q, best, data, strict=True)
+            next_q = [own.q_of(theirs, action).index_select(0, after) for theirs, action, own in found]
+            joint = self._joint(next_q, [a.index_select(0, after) for a in best], target_q, data, packed, packed.after)
+            next_q_tot = self._mix(self.target, joint, rows)
             ends = rows["terminated"] if config.bootstrap_on_truncation else rows["terminated"] | rows["truncated"]
             ends, mask = ends.index_select(0, steps), torch.ones_like(q_tot)
             if config.mixer == "none":  # each by itself, while it lives
@@ -310,18 +320,23 @@ class QMIX:
         error = error if error.dim() == 1 else error.sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         return loss, error, {"loss": loss.detach(), "q": (q_tot.detach() * mask).sum() / mask.sum().clamp(min=1)}
 
-    def _best_q(self, name: str, own: AgentSequence, q: Tensor) -> Tensor:
-        """What the best action is worth at every observation by the target networks, ``[R, A]``."""
-        target = self.target[name](own)
-        best = greedy(q if self.config.double_q else target, own.action_mask)
-        value = target.gather(2, best[..., None])[..., 0]
-        return value if own.agent_mask is None else value * own.agent_mask
+    def _joint(
+        self, chosen: list[Tensor], actions: list[Tensor], q: list[Tensor], data: Any, packed: PackedEpisodes, at: Any
+    ) -> JointValues:
+        """What is mixed at some observations ``[S]``: values of actions ``[S, A]``, of values ``[R, A, n]``."""
+        values = JointValues(torch.cat(chosen, dim=1), self._index(packed.obs[at]))
+        if self.config.mixer == "qplex":
+            best = [own.q_of(mine, greedy(mine, own.action_mask)) for mine, own in zip(q, data, strict=True)]
+            values.best_q = torch.cat(best, dim=1).index_select(0, self._index(at))
+            one_hot = [nn.functional.one_hot(a, mine.shape[2]).flatten(1) for a, mine in zip(actions, q, strict=True)]
+            values.action = torch.cat(one_hot, dim=1).float()
+        return values
 
-    def _mix(self, networks: nn.ModuleDict, q: Tensor, rows: Mapping[str, Any], at: Any) -> Tensor:
-        """Q_tot ``[S]`` of agents' values ``[S, A]`` at some observations; their own values where none is mixed."""
+    def _mix(self, networks: nn.ModuleDict, values: JointValues, batch: Mapping[str, Any]) -> Tensor:
+        """Q_tot ``[S]`` of agents' values ``[S, A]``; their own values where none is mixed."""
         if self.config.mixer == "none":
-            return q
-        return q.sum(dim=1) if self.config.mixer == "vdn" else networks["mixer"](q, rows, self._index(at))
+            return values.q
+        return values.q.sum(dim=1) if self.config.mixer == "vdn" else networks["mixer"](values, batch)
 
     def _td_target(self, reward: Tensor, next_q: Tensor, ends: Tensor, packed: PackedEpisodes) -> Tensor:
         """What values should be, ``[S]`` or ``[S, A]``."""
@@ -379,9 +394,3 @@ class QMIX:
         """Go on from a state."""
         self.networks.load_state_dict(state)
         self.updates, self._version = int(state["updates"]), self._version + 1
-
-
-def _chosen_q(q: Tensor, own: AgentSequence, before: Tensor) -> Tensor:
-    """Values of what was done ``[S, A]``, of values ``[R, A, n]``; 0 for the dead."""
-    chosen = q.take(own.chosen)
-    return chosen if own.agent_mask is None else chosen * own.agent_mask.index_select(0, before)

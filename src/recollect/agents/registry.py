@@ -91,6 +91,7 @@ def _source(settings: Any) -> str:
 
 register("maddpg")(MADDPGConfig)
 register("qmix")(QMIXConfig)
+register("qplex")(lambda: QMIXConfig(mixer="qplex"))
 register("vdn")(lambda: QMIXConfig(mixer="vdn"))
 register("iql")(lambda: QMIXConfig(mixer="none"))
 register("mappo")(MAPPOConfig)

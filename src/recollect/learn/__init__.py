@@ -13,7 +13,8 @@ from recollect.learn.distributions import (
 )
 from recollect.learn.encoders import Encoder, ImageEncoder
 from recollect.learn.exploration import GaussianNoise, OrnsteinUhlenbeck, epsilon_greedy, greedy
-from recollect.learn.networks import Copies, PerAgent, QMixer, StackedGRU, StackedMLP
+from recollect.learn.mixers import QMixer, QPlexMixer
+from recollect.learn.networks import Copies, PerAgent, StackedGRU, StackedMLP
 from recollect.learn.polyak import polyak_update, target_of
 from recollect.learn.running_stats import RunningMeanStd
 from recollect.learn.schedules import linear
@@ -31,6 +32,7 @@ __all__ = [
     "OrnsteinUhlenbeck",
     "PerAgent",
     "QMixer",
+    "QPlexMixer",
     "RunningMeanStd",
     "Simplex",
     "SquashedGaussian",

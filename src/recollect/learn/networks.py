@@ -1,4 +1,4 @@
-"""Networks of agents as torch modules: stacks of multi-layer perceptrons, recurrent ones, and QMIX's mixer.
+"""Networks of agents as torch modules: stacks of multi-layer perceptrons and recurrent ones.
 
 The parameters of N networks of one shape lie in one ``nn.Parameter [N, P]``, a row each, so that an optimiser's step, a
 soft update and clipping are one operation each. ``state_dict`` has every layer by its name.
@@ -17,7 +17,7 @@ from recollect.errors import OptionError
 from recollect.learn import kernels
 from recollect.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, Own
 
-__all__ = ["INITS", "Copies", "NetworkFactory", "PerAgent", "QMixer", "StackedGRU", "StackedMLP"]
+__all__ = ["INITS", "Copies", "NetworkFactory", "PerAgent", "StackedGRU", "StackedMLP"]
 
 NetworkFactory = Callable[[int, int], nn.Module]
 """Makes one agent's network from how many numbers it reads and how many it gives: ``[B, n]`` to ``[B, out]``."""
@@ -256,45 +256,6 @@ class PerAgent(nn.Module):
             by_agent = self.networks(*each).view(self.agents, self.ensemble, inputs[0].shape[-2], -1)
         places = ensemble_index[:, None, :, None].expand(-1, 1, -1, by_agent.shape[-1])
         return by_agent.gather(1, places)[:, 0]
-
-
-@final
-class QMixer(nn.Module):
-    """QMIX's mixer (Rashid et al. 2018): two layers whose weights are absolute outputs of hypernetworks of the state.
-
-    >>> mixer = QMixer(agents=3, state=10)
-    >>> mixer(torch.zeros(5, 3), torch.zeros(5, 10)).shape
-    torch.Size([5])
-
-    Args:
-        state: Numbers of the state.
-        units: Between the two layers.
-        hypernet_units: Units of the hypernetworks' hidden layer; 0: they have none.
-    """
-
-    def __init__(
-        self,
-        agents: int,
-        state: int,
-        *,
-        units: int = 32,
-        hypernet_units: int = 64,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        hidden = (hypernet_units,) if hypernet_units else ()
-        self.units = units
-        self.w1 = StackedMLP(1, (state, *hidden, agents * units), generator=generator)
-        self.b1 = StackedMLP(1, (state, units), generator=generator)
-        self.w2 = StackedMLP(1, (state, *hidden, units), generator=generator)
-        self.v = StackedMLP(1, (state, units, 1), generator=generator)
-
-    def forward(self, q: Tensor, state: Tensor) -> Tensor:
-        """Q_tot ``[R]`` of agents' values ``[R, A]`` and states ``[R, n]``: it never falls when one of them rises."""
-        w1 = self.w1(state)[0].abs().unflatten(1, (-1, self.units))
-        w2 = self.w2(state)[0].abs()
-        hidden = nn.functional.elu((q[..., None] * w1).sum(dim=1) + self.b1(state)[0])
-        return (hidden * w2).sum(dim=1) + self.v(state)[0, :, 0]
 
 
 def _halves(inputs: int, units: int, split: int) -> Tensor:
