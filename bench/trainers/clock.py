@@ -5,8 +5,49 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+SEED = int(os.environ.get("BENCH_SEED", "0"))
+
+
+class Course:
+    """Judges a training every so many steps, and ends it when it is good enough or takes too long.
+
+    Each time it prints CPU seconds of training alone, steps, and the return.
+
+    Args:
+        judge: Gives the return of an agent without exploration; its CPU time does not count.
+        score: The return that ends it.
+        most: CPU seconds that end it.
+    """
+
+    def __init__(self, judge: Callable[[], float], *, score: float, most: float, every: int) -> None:
+        self._out = os.fdopen(os.dup(1), "w", buffering=1)
+        os.dup2(2, 1)
+        self._judge, self._score, self._most, self._every = judge, score, most, every
+        self._steps, self._next, self._left_out = 0, every, cpu_seconds()
+
+    def tick(self, steps: int) -> None:
+        """So many steps were taken since the last call."""
+        self._steps += steps
+        if self._steps >= self._next:
+            self._next += self._every
+            spent = cpu_seconds() - self._left_out
+            found = self._judge()
+            print(spent, self._steps, found, file=self._out)
+            if found >= self._score or spent >= self._most:
+                os._exit(0)
+            self._left_out = cpu_seconds() - spent
+
+
+def course_or_clock(judge: Callable[[], float], warm: int, **options: Any) -> Course | Clock:
+    """What a command line asks for: ``--course SCORE SECONDS EVERY`` a course, otherwise a clock."""
+    if "--course" not in sys.argv:
+        return Clock(warm, **options)
+    score, most, every = map(float, sys.argv[sys.argv.index("--course") + 1 :][:3])
+    return Course(judge, score=score, most=most, every=int(every))
 
 
 class Clock:
@@ -37,7 +78,7 @@ class Clock:
         self._ticks += 1
         if self._ticks % self._every:  # looking costs more than a step may
             return
-        spent = _cpu() - self._start
+        spent = cpu_seconds() - self._start
         if spent >= self._wanted:
             print(self._steps, spent, file=self._out)
             self._wait()
@@ -46,10 +87,10 @@ class Clock:
         line = sys.stdin.readline()
         if not line:
             os._exit(0)
-        self._wanted, self._steps, self._start = float(line), 0, _cpu()
+        self._wanted, self._steps, self._start = float(line), 0, cpu_seconds()
 
 
-def _cpu() -> float:
+def cpu_seconds() -> float:
     """CPU seconds of this process, and of those it has started."""
     total = time.process_time()
     for process in Path("/proc").glob("[0-9]*/stat"):

@@ -11,7 +11,7 @@ from agilerl.algorithms import MADDPG
 from agilerl.components.data import MultiAgentTransition, transition_to_tensordict
 from agilerl.components.replay_buffer import ReplayBuffer
 from agilerl.vector import AsyncPettingZooVecEnv, PzDummyVecEnv
-from clock import Clock, arguments
+from clock import SEED, arguments, course_or_clock
 from mpe2 import simple_spread_v3
 
 NETWORKS = {"latent_dim": 64, "encoder_config": {"hidden_size": [64]}, "head_config": {"hidden_size": [8]}}
@@ -21,8 +21,10 @@ NETWORKS = {"latent_dim": 64, "encoder_config": {"hidden_size": [64]}, "head_con
 def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    np.random.seed(SEED)  # noqa: NPY002
     asked = arguments()
-    clock, count = Clock(asked["warm"], look_every=20), asked["envs"]
+    count = asked["envs"]
     make = partial(simple_spread_v3.parallel_env, continuous_actions=True)
     env = PzDummyVecEnv(make()) if count == 1 else AsyncPettingZooVecEnv([make] * count)
     names = list(env.agents)
@@ -34,6 +36,20 @@ def main() -> None:
         batch_size=asked["batch"],
         vect_noise_dim=count,
     )
+
+    def judge() -> float:
+        world, total = PzDummyVecEnv(make()), 0.0
+        agent.set_training_mode(False)
+        for _ in range(40):
+            seen, info = world.reset()
+            for _ in range(25):
+                action, _ = agent.get_action(obs=seen, infos=info)
+                seen, reward, _, _, info = world.step(action)
+                total += sum(float(np.ravel(each)[0]) for each in reward.values()) / len(names)
+        agent.set_training_mode(True)
+        return total / 40
+
+    clock = course_or_clock(judge, asked["warm"], look_every=20)
     memory = ReplayBuffer(max_size=200_000)
     agent.set_training_mode(True)
     seen, info = env.reset()

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from clock import Clock
-from run_plain_qmix import Battle, Spread
+from clock import SEED, course_or_clock
+from run_plain_qmix import Battle, Spread, judged
 from torch import nn
 
 GAMMA, STEPS, CLIP, ENTROPY, TAU, UNITS = 0.99, 5, 0.2, 1e-3, 0.01, 64
@@ -46,10 +46,9 @@ def returns_of(reward: torch.Tensor, value: torch.Tensor, mask: torch.Tensor) ->
 
 def main() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     name, count, epochs, warm = sys.argv[1], *map(int, sys.argv[2:5])
     worlds: list[Any] = [Spread() if name == "simple_spread" else Battle() for _ in range(count)]
-    clock = Clock(warm)
     for world in worlds:
         world.reset()
     obs, state, _ = worlds[0].see()
@@ -62,6 +61,16 @@ def main() -> None:
     def logits(obs: torch.Tensor, avail: torch.Tensor) -> torch.Tensor:
         found = policy(torch.cat([obs, ids.expand(len(obs), -1, -1)], dim=2))
         return found.masked_fill(avail == 0, -1e10)
+
+    def judge() -> float:
+        def act(obs: Any, _state: Any, avail: Any) -> Any:
+            seen = (torch.from_numpy(np.asarray(part, np.float32))[None] for part in (obs, avail))
+            with torch.no_grad():
+                return logits(*seen)[0].argmax(dim=1).numpy()
+
+        return judged(worlds[0].__class__(), act)
+
+    clock = course_or_clock(judge, warm)
 
     def values(network: nn.Module, state: torch.Tensor) -> torch.Tensor:
         every = state[:, :, None].expand(-1, -1, agents, -1)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from clock import Clock
+from clock import SEED, course_or_clock
 from torch import nn
 from torch.nn import functional
 
@@ -29,7 +30,7 @@ class Spread:
         from mpe2 import simple_spread_v3
 
         self._env = simple_spread_v3.parallel_env(max_cycles=self.limit)
-        self._env.reset(seed=0)
+        self._env.reset(seed=SEED)
         self._names = list(self._env.agents)
 
     def reset(self) -> None:
@@ -69,6 +70,18 @@ class Battle:
         return float(step.row["reward"][0]), bool(step.terminated[0]), bool(step.truncated[0])
 
 
+def judged(world: Any, act: Callable[[Any, Any, Any], Any], episodes: int = 40) -> float:
+    """The mean return of an agent over some episodes."""
+    total = 0.0
+    for _ in range(episodes):
+        world.reset()
+        ended = False
+        while not ended:
+            reward, terminated, truncated = world.step(act(*world.see()))
+            total, ended = total + reward / world.agents, terminated or truncated
+    return total / episodes
+
+
 class Agent(nn.Module):
     def __init__(self, inputs: int, actions: int) -> None:
         super().__init__()
@@ -99,10 +112,9 @@ class Mixer(nn.Module):
 
 def main() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    random = np.random.default_rng(0)
+    torch.manual_seed(SEED)
+    random = np.random.default_rng(SEED)
     env = Spread() if sys.argv[1] == "simple_spread" else Battle()
-    clock = Clock(int(sys.argv[2]))
     env.reset()
     obs, state, _ = env.see()
     agents, actions, limit = env.agents, env.actions, env.limit
@@ -127,6 +139,27 @@ def main() -> None:
         last = torch.zeros_like(batch["hot"][:, 0]) if t == 0 else batch["hot"][:, t - 1]
         rows = batch["obs"][:, t]
         return torch.cat([rows, last, ids.expand(len(rows), -1, -1)], dim=2).flatten(0, 1)
+
+    explore = "--course" in sys.argv  # otherwise all play by chance
+    taken = 0
+
+    def judge() -> float:
+        memo: dict[str, Any] = {"t": 0}
+
+        def act(obs: Any, _state: Any, avail: Any) -> Any:
+            if memo["t"] % limit == 0:
+                memo.update(hidden=torch.zeros(agents, UNITS), last=torch.zeros(agents, actions))
+            memo["t"] += 1
+            seen = torch.cat([torch.from_numpy(np.asarray(obs, np.float32)), memo["last"], ids], dim=1)
+            with torch.no_grad():
+                values, memo["hidden"] = agent(seen, memo["hidden"])
+            best = values.masked_fill(torch.from_numpy(avail) == 0, -1e9).argmax(dim=1)
+            memo["last"] = functional.one_hot(best, actions).float()
+            return best.numpy()
+
+        return judged(env.__class__(), act)
+
+    clock = course_or_clock(judge, int(sys.argv[2]))
 
     def unrolled(network: Agent, batch: Any, length: int) -> torch.Tensor:
         hidden, found = torch.zeros(len(batch["obs"]) * agents, UNITS), []
@@ -167,10 +200,15 @@ def main() -> None:
             one["obs"][0, t], one["state"][0, t] = torch.from_numpy(obs), torch.from_numpy(state)
             one["avail"][0, t], one["filled"][0, t] = torch.from_numpy(avail), 1
             with torch.no_grad():
-                _, hidden = agent(inputs(one, t), hidden)
+                values, hidden = agent(inputs(one, t), hidden)
             if ended:
                 break
-            action = torch.distributions.Categorical(one["avail"][0, t]).sample()  # all play by chance
+            action = torch.distributions.Categorical(one["avail"][0, t]).sample()
+            if explore:
+                best = values.masked_fill(one["avail"][0, t] == 0, -1e9).argmax(dim=1)
+                chance = max(1 - 0.95 * taken / 50_000, 0.05)
+                action = torch.where(torch.rand(agents) < chance, action, best)
+                taken += 1
             reward, terminated, truncated = env.step(action.numpy())
             ended = terminated or truncated
             one["action"][0, t, :, 0], one["reward"][0, t], one["terminated"][0, t] = action, reward, float(terminated)
