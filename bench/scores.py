@@ -56,6 +56,8 @@ class Contest:
     steps: int = 1_000_000
     options: dict[str, Any] = field(default_factory=dict)
     seeds: int = 5
+    num_envs: int = 0
+    """Vectorised environments; 0: as many as suit the algorithm."""
     first: int = 1
     """The first of these seeds: others where a setting was changed after a look at the first ones."""
 
@@ -129,7 +131,15 @@ CONTESTS |= {
     "marines_mappo": Contest("marines_4v4", LONGER, ("battle_won", "return"), ".95 won", steps=1_000_000, first=11),
     "marines_8v8_mappo": Contest("marines_8v8", LONGER, ("battle_won", "return"), ".95 won", steps=1_000_000, first=11),
     "reference_mappo": Contest("simple_reference", MAPPOConfig(**DECAY), ("return",), "-17", steps=2_000_000),
-    "tag_mappo": Contest("simple_tag", MAPPOConfig(**DECAY), ("adversary/return", "agent/return"), "", steps=2_000_000),
+    "tag_mappo": Contest("simple_tag", MAPPOConfig(), ("adversary/return", "agent/return"), ""),
+    "foraging_mappo": Contest(
+        "lbforaging:Foraging-8x8-2p-2f-coop-v3",
+        MAPPOConfig(gamma=0.99, entropy=0.02, epochs=8, reward="sum", lr_end=0.1, lr_steps=1_200_000),
+        ("return",),
+        ".475, a sum of .95",
+        steps=1_200_000,
+        num_envs=64,
+    ),
     "spread_coma": Contest("simple_spread", COMAConfig(), ("return",), "better than -21.6", steps=2_000_000),
 }
 
@@ -137,7 +147,8 @@ CONTESTS |= {
 def score(name: str, seed: int) -> dict[str, float]:
     """Train, or go on, and judge."""
     contest, folder = CONTESTS[name], FOLDER / name / f"seed_{seed}"
-    train(folder, contest.algorithm, contest.env, contest.steps, seed=seed, env_options=contest.options)
+    how: dict[str, Any] = {"num_envs": contest.num_envs} if contest.num_envs else {}
+    train(folder, contest.algorithm, contest.env, contest.steps, seed=seed, env_options=contest.options, **how)
     return load_run(folder).evaluate(EPISODES, seed=10_000 + seed)
 
 
@@ -177,6 +188,7 @@ def command(name: str) -> str:
     algorithm = find(contest.algorithm.name)
     own = {key: value for key, value in vars(contest.algorithm).items() if value != getattr(algorithm, key)}
     flags = [f"--steps {contest.steps}", *(_flag(key, value) for key, value in own.items())]
+    flags += [f"--num-envs {contest.num_envs}"] if contest.num_envs else []
     flags += [f"--option {key}={str(value).lower()}" for key, value in contest.options.items()]
     seeds = " ".join(map(str, _seeds(name)))
     return f"recollect train {algorithm.name} {contest.env} {' '.join(flags)} --seeds {seeds}"

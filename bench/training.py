@@ -14,7 +14,8 @@ from recollect.train.config_file import describe, same_settings
 
 def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> None:
     """Up to some steps, from where it is."""
-    wanted = RunConfig(num_envs=config.default_num_envs, steps=steps, video=False, **settings)
+    settings.setdefault("num_envs", config.default_num_envs)
+    wanted = RunConfig(steps=steps, video=False, **settings)
     if not exists(folder):
         shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
         done = run(config, env, folder=folder, config=wanted)

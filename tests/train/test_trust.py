@@ -180,30 +180,6 @@ def test_a_state_of_something_else_is_found(folder: Path) -> None:
     assert refused > len(whole)
 
 
-TERM = """
-import os, signal, sys, threading, time
-from recollect import cli
-def end():  # once it goes, however long that takes to come to
-    while not os.path.exists(os.path.join(sys.argv[1], "metrics.jsonl")):
-        time.sleep(0.1)
-    time.sleep(2)
-    os.kill(os.getpid(), signal.SIGTERM)
-threading.Thread(target=end, daemon=True).start()
-sys.exit(cli.main(["train", "maddpg", "simple_spread", "--folder", sys.argv[1], "--steps", "100000000",
-    "--num-envs", "4", "--hidden", "8", "8", "--batch-size", "16", "--learning-starts", "50", "--capacity", "1000",
-    "--eval-every", "100000000"]))
-"""
-
-
-def test_sigterm_saves(tmp_path: Path) -> None:
-    """A scheduler's way to end a job: a checkpoint, and the exit code that says so."""
-    folder = tmp_path / "run"
-    done = subprocess.run([sys.executable, "-c", TERM, str(folder)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 143, done.stderr
-    assert "go on with: recollect train --resume" in done.stderr
-    assert checkpoint.load_checkpoint(folder)["steps"] > 0
-
-
 def test_seeds_go_on_before_the_first_checkpoint(tmp_path: Path) -> None:
     """A seed that was killed early begins anew; one of other settings is refused."""
     few = ["--steps", "200", "--num-envs", "4", "--eval-every", "100", "--eval-episodes", "2", "--no-video"]
