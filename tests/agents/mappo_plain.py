@@ -79,6 +79,8 @@ class Plain:
         self.states: dict[Any, Tensor] = {}
         """Recurrent states before the next step, by what, group, environment and network."""
         self.seen: dict[str, list[Any]] = {}
+        self.last: Any = None
+        """What everybody did before the next step."""
 
     # ---- networks, one agent at a time -----------------------------------------------------------------------------
 
@@ -95,8 +97,22 @@ class Plain:
         return self._observed(group.key("obs"), obs[group.key("obs")][e, agent])
 
     def _identity(self, g: int, agent: int) -> Tensor:
-        count = len(self.groups[g])
-        return torch.eye(count)[agent] if self.config.parameter_sharing and count > 1 else torch.zeros(0)
+        count, known = len(self.groups[g]), self.config.parameter_sharing and self.config.agent_id
+        return torch.eye(count)[agent] if known and count > 1 else torch.zeros(0)
+
+    def _neighbours(self, g: int, e: int, agent: int, obs: Any) -> Tensor:
+        """What the others of a group who are there did last, on average."""
+        group = self.groups[g]
+        if self.config.neighbours == "none":
+            return torch.zeros(0)
+        total, count = torch.zeros(int(group.action_space.n)), 0
+        for other in range(len(group)):
+            if other == agent or (group.mask and not obs[group.key("agent_mask")][e, other]):
+                continue
+            count += 1
+            if obs["last"] is not None and not obs["new"][e]:
+                total[int(obs["last"][group.key("action")][e, other]) - int(group.action_space.start)] += 1
+        return total / max(count, 1)
 
     def _central(self, e: int, obs: Any, kind: str) -> Tensor:
         if kind == "state" or (kind in ("auto", "agent") and "state" in obs):
@@ -122,7 +138,8 @@ class Plain:
         """The distribution of an agent's actions, by torch's own classes."""
         group = self.groups[g]
         flat = self.policies[g][0 if self.config.parameter_sharing else agent]
-        x = torch.cat([self._own(g, e, agent, obs), self._identity(g, agent)])
+        neighbours = self._neighbours(g, e, agent, obs)
+        x = torch.cat([self._own(g, e, agent, obs), neighbours, self._identity(g, agent)])
         std, space = self.log_std[g], group.action_space
         std = None if std is None else std[0 if self.config.parameter_sharing else agent]
         outputs = len(std) if std is not None else int(space.n if hasattr(space, "n") else space.nvec.sum())
@@ -138,7 +155,8 @@ class Plain:
         kind, shared = self.config.critic, self.config.parameter_sharing
         if kind in ("own", "agent"):
             parts = [self._central(e, obs, kind)] if kind == "agent" else []
-            x = torch.cat([*parts, self._own(g, e, agent, obs), self._identity(g, agent)])
+            parts += [self._own(g, e, agent, obs), self._neighbours(g, e, agent, obs), self._identity(g, agent)]
+            x = torch.cat(parts)
             found, h = self._run(nets[g][0 if shared else agent], x, 1, h, critic=True)
             return found[0], h
         outputs = 1 if self.team else len(self.groups[g])
@@ -160,6 +178,11 @@ class Plain:
     def learn(self, steps: list[dict[str, Any]], now: Any) -> dict[str, Any]:
         """One update; everything that was computed on the way, by group, environment and agent."""
         config, found = self.config, {}
+        for step in steps:  # what was done before, and where an episode begins
+            step["obs"] |= {"last": self.last, "new": step["begins"]}
+            self.last = step["row"]
+        ended = steps[-1]["terminated"] | steps[-1]["truncated"]
+        now = {**now, "last": self.last, "new": ended}
         nets = self.targets if config.target_tau else self.critics
         for g in range(len(self.groups)):
             for e in range(self.env.num_envs):
@@ -185,6 +208,8 @@ class Plain:
         for step in steps if config.normalize_obs else ():
             for key, value in step["obs"].items():
                 alive = step["obs"].get(key.replace("obs", "agent_mask"))
+                if key in ("last", "new"):
+                    continue
                 if key == "state":
                     self.seen.setdefault(key, []).extend(value)
                 elif key.endswith("obs"):
@@ -219,6 +244,7 @@ class Plain:
             later = steps[t + 1]["obs"] if t + 1 < len(steps) else now
             if step["truncated"][e] and not step["terminated"][e]:
                 later = {key.replace("final_", ""): v for key, v in row.items() if "final_" in key}
+                later |= {"last": row, "new": np.zeros(self.env.num_envs, bool)}
             next_value = self.value(nets, g, e, agent, later, vh_after)[0] * std + mean
             own = group.mask and not self.team
             rows.append(

@@ -1,4 +1,4 @@
-"""MAPPO, IPPO, MAA2C and IA2C against the same written plainly."""
+"""MAPPO, IPPO, MAA2C, IA2C and MFAC against the same written plainly."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ SMALL: dict[str, Any] = {
     "critic_lr": 1e-2,
     "eps": 1e-3,
 }
+
+
+MFAC: dict[str, Any] = {"neighbours": "all", "critic": "own", "clip": 0.0, "epochs": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +96,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"critic": "state", "recurrent": True, "rollout": 14, "epochs": 1}, {"max_episode_steps": 9}),
     ("marines_3v3", {"critic": "own", "rollout": 14, "epochs": 1, "value_norm": "popart"}, {}),
     ("pettingzoo:leaving_world", {"critic": "own", "rollout": 9}, {}),
+    ("simple_spread", {**MFAC, "agent_id": False}, {"max_cycles": 4}),
+    ("simple_tag", {**MFAC, "parameter_sharing": False, "critic": "agent"}, {"max_cycles": 4}),
+    ("marines_3v3", {**MFAC, "rollout": 14, "recurrent": True}, {"max_episode_steps": 9}),
+    ("pettingzoo:leaving_world", {**MFAC, "rollout": 9, "epochs": 2}, {}),
     (
         "pettingzoo:leaving_world",
         {"critic": "all_obs", "rollout": 9, "standardize_reward": True, "normalize_obs": True},
