@@ -27,12 +27,13 @@ from recollect.envs.video import save_video
 from recollect.train.replay import load_run
 
 FOLDER = Path("runs/battle")
-FLAT: dict[str, Any] = {"encoder": "flat"}
+Q_LEARNING: dict[str, Any] = {"encoder": "flat", "batch_size": 16, "update_every": 16, "temperature_steps": 40_000}
+GRADIENTS: dict[str, Any] = {"encoder": "flat", "rollout": 10, "entropy": 0.08, "normalize_advantage": False}
 WHO = {
-    "MFQ": MFQConfig(**FLAT),
-    "IL": MFQConfig(neighbours="none", **FLAT),
-    "MFAC": replace(find("mfac"), **FLAT),
-    "AC": replace(find("ia2c"), agent_id=False, **FLAT),
+    "MFQ": MFQConfig(**Q_LEARNING),
+    "IL": MFQConfig(neighbours="none", **Q_LEARNING),
+    "MFAC": replace(find("mfac"), **GRADIENTS),
+    "AC": replace(find("ia2c"), agent_id=False, **GRADIENTS),
 }
 PAGE = """# The battle of many: who beats whom
 
@@ -57,6 +58,7 @@ def learned(name: str, seed: int, steps: int, options: dict[str, Any]) -> Path:
         "battle",
         steps,
         seed=seed,
+        num_envs=8,
         env_options=options,
         eval_every=max(steps // 4, 1),
         eval_episodes=8,
@@ -102,7 +104,7 @@ def main() -> None:
     parser.add_argument("--report", type=Path, metavar="FOLDER")
     parser.add_argument("--film", type=Path, metavar="FILE", help="a battle of MFQ against IL")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument("--map-size", type=int, default=40)
     parser.add_argument("--battles", type=int, default=20)
     parser.add_argument("--only", nargs="+", choices=list(WHO), default=list(WHO))

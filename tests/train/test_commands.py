@@ -42,6 +42,9 @@ def test_evaluation_is_the_runs_own(runs: list[Path], capsys: pytest.CaptureFixt
     assert trained.steps == 1200
     assert trained.evaluate(7)["return"] == pytest.approx(read_metrics(runs[0])[-1]["return"])
     assert trained.evaluate(7, seed=5) != trained.evaluate(7)
+    drawn = trained.evaluate(7, explore=True)
+    assert drawn == trained.evaluate(7, explore=True)
+    assert drawn["return"] != trained.evaluate(7)["return"]
     assert cli.main(["eval", str(runs[0]), "--episodes", "7"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("simple_spread after 1,200 steps, 7 episodes\n  return -")

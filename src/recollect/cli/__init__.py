@@ -96,20 +96,22 @@ def _eval(
     episodes: int = 100,
     seed: int | None = None,
     step: int | None = None,
+    explore: bool = False,
     trust: bool = False,
 ) -> None:
-    """Evaluate a run without exploration, or several seeds.
+    """Evaluate a run, or several seeds.
 
     Args:
         run: The run's folder, or that of several seeds.
         episodes: How many.
         seed: Of the episodes; by default those that the run was evaluated with.
         step: Of an earlier checkpoint that was kept.
+        explore: Draw actions as training does, and do not take the best.
         trust: Import modules that the run's settings name.
     """
     from recollect.cli.look import evaluate
 
-    evaluate(run, episodes, seed, step, trust=trust)
+    evaluate(run, episodes, seed, step, explore=explore, trust=trust)
 
 
 def _watch(

@@ -21,8 +21,8 @@ from recollect.train.replay import load_run
 __all__ = ["evaluate", "plot", "watch"]
 
 
-def evaluate(run: Path, episodes: int, seed: int | None, step: int | None, *, trust: bool) -> None:
-    """Print the metrics of whole episodes without exploration: of a run, or of each seed and over all of them."""
+def evaluate(run: Path, episodes: int, seed: int | None, step: int | None, *, explore: bool, trust: bool) -> None:
+    """Print the metrics of whole episodes: of a run, or of each seed and over all of them."""
     if episodes < 1:
         raise OptionError("episodes", "be at least 1", episodes)
     if trust:
@@ -33,7 +33,7 @@ def evaluate(run: Path, episodes: int, seed: int | None, step: int | None, *, tr
         trained = load_run(folder, step=step, trust=trust)
         title = f"{folder.name}: " if len(folders) > 1 else ""
         print(f"{title}{trained.env} after {trained.steps:,} steps, {episodes} episodes")
-        for name, value in trained.evaluate(episodes, seed).items():
+        for name, value in trained.evaluate(episodes, seed, explore=explore).items():
             every.setdefault(name, []).append(value)
             print(f"  {name} {value:.3f}")
     if len(folders) > 1:

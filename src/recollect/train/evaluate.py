@@ -22,7 +22,12 @@ __all__ = ["evaluate", "record_video"]
 
 
 def evaluate(
-    learner: Learner, env: Env, seed: int, longest: int, going_on: Callable[[], bool] = lambda: True
+    learner: Learner,
+    env: Env,
+    seed: int,
+    longest: int,
+    going_on: Callable[[], bool] = lambda: True,
+    explore_at: int | None = None,
 ) -> dict[str, float] | None:
     """The mean over the first episode of every environment: each group's return (an agent's share of it), the length,
     and what the environment reports about episodes that end, as far as it does.
@@ -30,8 +35,9 @@ def evaluate(
     Args:
         longest: Steps after which episodes that go on are taken as they are.
         going_on: Asked at every step; where it says no, nothing is returned.
+        explore_at: Act as in training after so many steps; None: without exploration.
     """
-    actor = learner.actor(env.num_envs, explore=False)
+    actor = learner.actor(env.num_envs, explore=explore_at is not None, seed=seed)
     seen = env.reset(seed=seed)
     going = np.ones(env.num_envs, bool)
     names = reward_names(env)
@@ -43,7 +49,7 @@ def evaluate(
             break
         if not going_on():
             return None
-        step = guarded(env.name, "step", partial(env.step, actor.act(seen)[0]))
+        step = guarded(env.name, "step", partial(env.step, actor.act(seen, explore_at or 0)[0]))
         check_finite(env, step.row, int(lengths.max()))
         actor.reset(reset_mask(step))
         rows = step.row.get("lanes", slice(None))

@@ -30,10 +30,15 @@ class Trained:
     learner: Learner
     steps: int
 
-    def evaluate(self, episodes: int, seed: int | None = None) -> dict[str, float]:
-        """Metrics of whole episodes without exploration; by default those that the run was evaluated with."""
+    def evaluate(self, episodes: int, seed: int | None = None, *, explore: bool = False) -> dict[str, float]:
+        """Metrics of whole episodes; by default those that the run was evaluated with.
+
+        Args:
+            explore: Whether actions are drawn, as in training, or the best.
+        """
         env = envs.make(self.env, num_envs=episodes, **self.config.env_options)
-        found = evaluate(self.learner, env, self._seed(seed), env.max_episode_steps or self.config.eval_max_steps)
+        longest = env.max_episode_steps or self.config.eval_max_steps
+        found = evaluate(self.learner, env, self._seed(seed), longest, explore_at=self.steps if explore else None)
         env.close()
         assert found is not None  # nobody ends it before its time
         return found
