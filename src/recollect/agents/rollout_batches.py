@@ -35,6 +35,24 @@ def read_epochs(
         minibatches: Parts of an epoch.
         length: Steps of sequences, where rows hold recurrent states.
     """
+    read = partial(_read, memory, groups, minibatches=minibatches, length=length, device=device)
+    if minibatches > 1:
+        yield from read(epochs)
+        return
+    whole = list(read(1))  # a rollout as a whole is the same in any order
+    for _ in range(epochs):
+        yield from whole
+
+
+def _read(
+    memory: Rollout,
+    groups: Sequence[AgentGroup],
+    epochs: int,
+    *,
+    minibatches: int,
+    length: int,
+    device: torch.device,
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Packed]]]:
     states = [group.key(name) for group in groups for name in _STATES if group.key(name) in memory]
     if not states:
         for batch in memory.epochs(epochs, -(-len(memory) // minibatches)):
