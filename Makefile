@@ -97,15 +97,20 @@ bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready
 	@$(BENCH_VENV)/bin/python bench/players.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/train.py --report docs/bench $(if $(QUICK),--quick) \
 		--agilerl $(AGILERL_VENV)/bin/python --benchmarl $(BENCHMARL_VENV)/bin/python
+	@$(BENCH_VENV)/bin/python bench/on_policy.py --report docs/bench $(if $(QUICK),--quick) \
+		--benchmarl $(BENCHMARL_VENV)/bin/python
 
 bench-quick:
 	@$(MAKE) bench QUICK=1
 
-scores: $(READY)
+scores: $(READY) $(AGILERL_VENV)/.ready
 	@echo "--- training with five seeds each (hours; what is finished is not trained again)"
 	@$(BIN)/python bench/scores.py --report docs/bench
 	@$(BIN)/python bench/chase.py --report docs/bench
 	@$(BIN)/python bench/collapse.py --report docs/bench
+	@$(BIN)/python bench/battle.py --report docs/bench
+	@$(BIN)/python bench/curves.py --report docs/images
+	@$(BIN)/python bench/to_score.py --report docs --agilerl $(AGILERL_VENV)/bin/python
 
 $(SANITIZE_READY): $(DEPS) $(CORE)
 	@echo "--- building the core with sanitisers"
