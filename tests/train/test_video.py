@@ -18,7 +18,7 @@ class Chance:
     def __init__(self, env: Any) -> None:
         self.env = env
 
-    def actor(self, num_envs: int, *, explore: bool) -> Chance:
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> Chance:
         assert not explore
         self.num_envs, self.random = num_envs, np.random.default_rng(0)
         return self
