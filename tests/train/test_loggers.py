@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -135,23 +136,35 @@ def records(path: Path) -> Iterator[bytes]:
             parts = b""
 
 
-def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offline: what would be sent is in a file of records."""
+def history(path: Path) -> list[dict[str, float]]:
+    """Rows of a .wandb file, as far as it has been written."""
+    from google.protobuf.message import DecodeError
     from wandb.proto import wandb_internal_pb2
 
+    rows: list[dict[str, float]] = []
+    for data in records(path):
+        record = wandb_internal_pb2.Record()
+        try:
+            record.ParseFromString(data)
+        except DecodeError:  # its end is not there yet
+            break
+        if record.WhichOneof("record_type") == "history":
+            items = {item.key or "/".join(item.nested_key): float(item.value_json) for item in record.history.item}
+            rows.append({key: value for key, value in items.items() if not key.startswith("_")})
+    return rows
+
+
+def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline: what would be sent is in a file of records, which a process of wandb's writes, now or a little later."""
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     folder = tmp_path / "run"
     train.run(SMALL, "simple", folder=folder, steps=800, log=("wandb",), **FEW)
     (path,) = (folder / "wandb").glob("offline-run-*/run-*.wandb")
-    rows: list[dict[str, float]] = []
-    for data in records(path):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        if record.WhichOneof("record_type") == "history":
-            items = {item.key or "/".join(item.nested_key): float(item.value_json) for item in record.history.item}
-            rows.append({key: value for key, value in items.items() if not key.startswith("_")})
-    assert rows == [pytest.approx(line) for line in read_metrics(folder)]
+    lines, deadline = read_metrics(folder), time.monotonic() + 60
+    while len(history(path)) < len(lines) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert history(path) == [pytest.approx(line) for line in lines]
 
 
 def test_a_logger_that_fails_ends_no_run(tmp_path: Path) -> None:
