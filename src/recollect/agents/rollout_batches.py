@@ -35,32 +35,15 @@ def read_epochs(
         minibatches: Parts of an epoch.
         length: Steps of sequences, where rows hold recurrent states.
     """
-    read = partial(_read, memory, groups, minibatches=minibatches, length=length, device=device)
-    if minibatches > 1:
-        yield from read(epochs)
-        return
-    whole = list(read(1))  # a rollout as a whole is the same in any order
-    for _ in range(epochs):
-        yield from whole
-
-
-def _read(
-    memory: Rollout,
-    groups: Sequence[AgentGroup],
-    epochs: int,
-    *,
-    minibatches: int,
-    length: int,
-    device: torch.device,
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Packed]]]:
+    passes, repeats = (epochs, 1) if minibatches > 1 else (1, epochs)  # as a whole it is the same in any order
     states = [group.key(name) for group in groups for name in _STATES if group.key(name) in memory]
     if not states:
-        for batch in memory.epochs(epochs, -(-len(memory) // minibatches)):
-            yield to_torch(batch, device), {}
+        for batch in memory.epochs(passes, -(-len(memory) // minibatches)):
+            yield from [(to_torch(batch, device), {})] * repeats
         return
     length = min(length, memory.length)
     size = -(-memory.lanes * -(-memory.length // length) // minibatches)
-    for batch in memory.epochs(epochs, size, length=length, start_fields=tuple(states)):
+    for batch in memory.epochs(passes, size, length=length, start_fields=tuple(states)):
         segments = pack_segments(batch.starts, batch.mask)
         places = (segments.rows, segments.sequence, segments.carried)
         rows, sequence, carried = (torch.from_numpy(each).to(device) for each in places)
@@ -71,7 +54,7 @@ def _read(
             packed[key] = Packed(sizes, state * carried[:, None, None])
         for key in ("lengths", "lanes", "serials"):
             del whole[key]
-        yield map_tensors(partial(_take, rows), whole), packed
+        yield from [(map_tensors(partial(_take, rows), whole), packed)] * repeats
 
 
 def _take(rows: Tensor, values: Tensor) -> Tensor:
