@@ -119,6 +119,10 @@ CONTESTS["spread_qmix"] = Contest(
     "-9.0 at 1M, a sum of -27",
 )
 
+# One choice of two agents, where the best pair of actions is a costly mistake alone.
+for name in ("qmix", "qplex"):
+    CONTESTS[f"climbing_{name}"] = Contest("climbing", find(name), ("return",), "11, solved", steps=20_000, first=11)
+
 # Policy gradients from rollouts, with the settings there are by default.
 DECAY = {"lr_end": 0.1, "lr_steps": 2_000_000}
 LONGER = MAPPOConfig(gamma=0.99)
