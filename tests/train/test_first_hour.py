@@ -135,7 +135,7 @@ def test_lines_by_labels_of_ones_own(seeds: Path, tmp_path: Path, monkeypatch: p
 
 def test_pictures_say_how_far_they_are() -> None:
     learner = SMALL.learner(envs.make("simple_tag"))
-    pictures = record_video(learner, "simple_tag", {}, seed=0)
+    pictures = record_video(learner, envs.make_drawable("simple_tag"), seed=0)
     plain = envs.make("simple_tag")
     plain.reset(seed=0)
     height = plain.render(0).shape[0]

@@ -49,7 +49,7 @@ def test_videos_show_the_end(name: str, options: dict[str, Any]) -> None:
     env = envs.make(name, **options)
     learner: Any = Chance(env)
     length = evaluate(learner, env, 3, 1000)["length"]
-    pictures = record_video(learner, name, options, 3)
+    pictures = record_video(learner, envs.make_drawable(name, **options), 3)
     assert len(pictures) == length + 1
     if name == "marines_2v2":
         assert length < (env.max_episode_steps or 0), "it is won or lost"

@@ -113,10 +113,10 @@ class Exports(Protocol):
 class Algorithm(Protocol):
     """Settings: a frozen dataclass that holds data only, registered by its name.
 
-    What it may have besides: ``summary``, a line in place of its docstring's first; ``default_num_envs``, how many
-    vectorised environments suit it; ``presets``, settings of published code by its name; ``search_space``, ranges that
-    ``recollect tune`` searches; ``advice(env, metrics)``, what to say after the first
-    evaluation of a run that is probably not meant.
+    What it may have besides: ``summary``, a line in place of its docstring's first; ``single_agent``, whether it learns
+    one agent, whose environments then have no axis of agents; ``default_num_envs``, how many vectorised environments
+    suit it; ``presets``, settings of published code by its name; ``search_space``, ranges that ``recollect tune``
+    searches; ``advice(env, metrics)``, what to say after the first evaluation of a run that is probably not meant.
     """
 
     @property

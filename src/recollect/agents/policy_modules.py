@@ -15,9 +15,10 @@ from recollect.envs.adapters.single_env import leaves
 from recollect.envs.interface import AgentGroup
 from recollect.learn.exploration import greedy
 from recollect.learn.policies import Policy
+from recollect.learn.q_network import QNetwork
 from recollect.memory.batch import nested
 
-__all__ = ["DeterministicPolicy", "GreedyPolicy", "Inputs", "LikeliestPolicy"]
+__all__ = ["BestAction", "DeterministicPolicy", "GreedyPolicy", "Inputs", "LikeliestPolicy"]
 
 Inputs = dict[str, tuple[tuple[int, ...], torch.dtype]]
 """Shapes behind the axis of environments and dtypes, by name."""
@@ -37,6 +38,24 @@ def _observed(group: AgentGroup) -> Inputs:
 def _fields(group: AgentGroup, given: Mapping[str, Tensor]) -> Any:
     tree = nested(dict(given))
     return tree[group.name] if group.name else tree
+
+
+@final
+class BestAction(nn.Module):
+    """DQN's: observations ``[E, ...]``, or stacks of them, in; the best actions ``[E]`` out."""
+
+    def __init__(self, network: QNetwork, group: AgentGroup, frames: int) -> None:
+        super().__init__()
+        self._network, stack = network, (frames,) if frames > 1 else ()
+        self.inputs: Inputs = {}
+        for key, (shape, dtype) in _observed(group).items():
+            self.inputs[key] = (((*stack, *shape[1:]) if key == "obs" else shape[1:]), dtype)
+        self.outputs = ("action",)
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """The best actions, by the order of ``inputs``."""
+        given = nested(dict(zip(self.inputs, values, strict=True)))
+        return (greedy(self._network(given["obs"]), given.get("avail_actions")) + self._network.start,)
 
 
 @final

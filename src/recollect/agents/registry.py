@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from recollect.agents.coma import COMAConfig
+from recollect.agents.dqn import DQNConfig
 from recollect.agents.interface import Algorithm
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
@@ -103,3 +104,4 @@ register("mfq")(MFQConfig)
 register("coma")(COMAConfig)
 register("masac")(MASACConfig)
 register("isac")(lambda: MASACConfig(critic="own"))
+register("dqn")(DQNConfig)

@@ -26,13 +26,20 @@ __all__ = ["Networks", "Trained", "below", "load_weights", "published"]
 
 @final
 class Trained:
-    """A module that learns: its optimiser, and the target that follows it if there is one."""
+    """A module that learns: its optimiser, and the target that follows it if there is one.
 
-    def __init__(self, module: nn.Module, target: nn.Module | None, optimizer: Optimizer, lr: float) -> None:
+    Args:
+        one: Whether it is one network, whose gradient is clipped as a whole, and not several side by side.
+    """
+
+    def __init__(
+        self, module: nn.Module, target: nn.Module | None, optimizer: Optimizer, lr: float, *, one: bool = False
+    ) -> None:
         self.optimizer, self._lr = optimizer, lr
         self.parameters = list(module.parameters())
         self._polyak = None if target is None else Polyak(target, module)
-        self._networks = per_network(module)
+        whole: list[Tensor | list[Tensor]] = [[*self.parameters]]
+        self._networks = whole if one else per_network(module)
 
     def step(self, loss: Tensor, *, max_grad_norm: float, lr_scale: float = 1.0) -> Tensor:
         """Down the gradient of a loss; the gradient norm of every network is clipped by itself. Returns their mean."""
@@ -79,9 +86,22 @@ class Networks:
             module.float()
         self.modules[name] = module.to(self.device)
 
-    def optimize(self, name: str, module: nn.Module, target: nn.Module | None, lr: float, eps: float = 0.0) -> Trained:
-        """An optimiser (Adam) of a module that has been taken in, or is part of one."""
-        made = Trained(module, target, make_optimizer("adam", module.parameters(), lr, eps), lr)
+    def optimize(
+        self,
+        name: str,
+        module: nn.Module,
+        target: nn.Module | None,
+        lr: float,
+        eps: float = 0.0,
+        *,
+        one: bool = False,
+    ) -> Trained:
+        """An optimiser (Adam) of a module that has been taken in, or is part of one.
+
+        Args:
+            one: Whether it is one network, whose gradient is clipped as a whole, and not several side by side.
+        """
+        made = Trained(module, target, make_optimizer("adam", module.parameters(), lr, eps), lr, one=one)
         self.optimizers[name] = made.optimizer
         return made
 

@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from recollect.envs import AgentGroup, Env, entries, find, make
+from recollect.envs.registry import full_name
 
 __all__ = ["envs"]
 
 _MORE = """\
 Skirmishes of any size: marines_5v8. MarineMicro_MvsM_4 is marines_4v4.
-Others' environments: gymnasium:CartPole-v1, pettingzoo:sisl/pursuit-v5,
+Others' environments: CartPole-v1 (gymnasium:CartPole-v1), pettingzoo:sisl/pursuit-v5,
 pettingzoo:mpe2.simple_spread_v3, pymarl:package.module:Class.
 `recollect envs NAME` shows one with its options."""
 
@@ -45,7 +46,7 @@ def envs(name: str = "") -> None:
 
 def _show(console: Console, name: str) -> None:
     env = make(name)
-    entry = None if ":" in name else find(name)
+    entry = None if ":" in full_name(name) else find(name)
     console.print(f"[bold]{name}[/bold]  {entry.line if entry is not None else ''}".rstrip(), highlight=False)
     for line in describe(env):
         console.print(f"  {line}", highlight=False)

@@ -62,6 +62,7 @@ class AgentGroup:
         avail: Whether ``avail_actions`` says which actions may be taken.
         mask: Whether agents come and go: ``agent_mask`` says who is there.
         located: Whether ``position`` says where agents are, as two numbers.
+        alone: Whether it is one agent, whose arrays have no axis of agents.
     """
 
     name: str
@@ -71,6 +72,7 @@ class AgentGroup:
     avail: bool = False
     mask: bool = False
     located: bool = False
+    alone: bool = False
 
     def __len__(self) -> int:
         return len(self.agents)
@@ -173,11 +175,12 @@ def schema_of(groups: Sequence[AgentGroup], state_space: Space[Any] | None, *, s
     for group in groups:
         count = len(group)
         inner: dict[str, Any] = {
-            "obs": stacked(fields_of("obs", group.obs_space, float64=False), count),
-            "action": stacked(fields_of("action", group.action_space, float64=False), count),
+            "obs": fields_of("obs", group.obs_space, float64=False),
+            "action": fields_of("action", group.action_space, float64=False),
         }
         if group.avail:
-            inner["avail_actions"] = Field((count, *_choices(group)), "bool")
+            inner["avail_actions"] = Field(_choices(group), "bool")
+        inner = inner if group.alone else {name: stacked(field, count) for name, field in inner.items()}
         if group.mask:
             inner["agent_mask"] = Field((count,), "bool")
         if group.located:

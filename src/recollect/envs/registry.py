@@ -18,8 +18,9 @@ from recollect.envs.matrix import Climbing, Penalty
 from recollect.envs.options import positive
 from recollect.errors import OptionError
 
-__all__ = ["Entry", "entries", "find", "make", "make_drawable", "register", "registered"]
+__all__ = ["Entry", "entries", "find", "full_name", "make", "make_drawable", "register", "registered"]
 
+_GYMNASIUM = re.compile(r"[\w.-]+(/[\w.-]+)?-v\d+")
 _MARINES = re.compile(r"marines_(\d+)v(\d+)|MarineMicro_MvsM_(\d+)")
 
 
@@ -75,8 +76,8 @@ def registered(name: str) -> Entry | None:
 def make(name: str, num_envs: int = 1, **options: Any) -> Env:
     """Environments by name.
 
-    Besides the registered names: ``marines_5v6`` and any other sizes, ``MarineMicro_MvsM_4``;
-    ``gymnasium:CartPole-v1`` for what Gymnasium registers, ``lbforaging:Foraging-8x8-2p-2f-coop-v3`` and
+    Besides the registered names: ``marines_5v6`` and any other sizes, ``MarineMicro_MvsM_4``; ``CartPole-v1`` (or
+    ``gymnasium:CartPole-v1``) for what Gymnasium registers, ``lbforaging:Foraging-8x8-2p-2f-coop-v3`` and
     ``rware:rware-tiny-2ag-v2`` for these packages, ``pettingzoo:sisl/pursuit-v5`` for what PettingZoo does,
     ``pettingzoo:mpe2.simple_spread_v3`` for a module that has a ``parallel_env``, ``pymarl:package.module:Class`` for a
     class with PyMARL's methods.
@@ -89,7 +90,7 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
     """
     if not isinstance(name, str):
         raise OptionError("environment", "be a name", repr(name))
-    kind, colon, rest = name.partition(":")
+    kind, colon, rest = full_name(name).partition(":")
     if colon:
         return _adapted(kind, rest, num_envs, options)
     entry = find(name)
@@ -109,6 +110,7 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
 def make_drawable(name: str, **options: Any) -> Env:
     """One environment that can be drawn, if that is possible: those that want to know beforehand are told."""
     options.pop("pool", None)
+    name = full_name(name)
     wants = name.startswith(("gymnasium:", "pettingzoo:")) or (":" not in name and "render_mode" in find(name).options)
     return make(name, **({"render_mode": "rgb_array"} | options if wants else options))
 
@@ -124,6 +126,11 @@ def find(name: str) -> Entry:
     near = difflib.get_close_matches(name, [*_ENTRIES, "MarineMicro_MvsM_4"], 1, 0.5)
     remedy = f"Did you mean {near[0]!r}?" if near else "`recollect envs` lists them."
     raise OptionError("environment", "be one that there is", repr(name), remedy)
+
+
+def full_name(name: str) -> str:
+    """The name, where it is one that Gymnasium gives its environments, as a name of Gymnasium's."""
+    return f"gymnasium:{name}" if name not in _ENTRIES and _GYMNASIUM.fullmatch(name) else name
 
 
 def _source(make: Callable[..., Env]) -> tuple[Any, Any]:

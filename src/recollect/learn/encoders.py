@@ -116,9 +116,10 @@ class ImageEncoder(nn.Module):
 
     Args:
         features: Numbers that it gives; 0: 512, or 128 for small images.
+        head: Whether a layer gives these; else it gives what the convolutions do.
     """
 
-    def __init__(self, space: spaces.Box, features: int = 0) -> None:
+    def __init__(self, space: spaces.Box, features: int = 0, *, head: bool = True) -> None:
         super().__init__()
         shape = tuple(space.shape)
         self._last = shape[2] <= shape[0]
@@ -134,7 +135,8 @@ class ImageEncoder(nn.Module):
         self.convolutions = nn.Sequential(*parts, nn.Flatten())
         with torch.no_grad():
             found = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
-        self.head = nn.Sequential(nn.Linear(found, features or (512 if len(layers) == 3 else 128)), nn.ReLU())
+        outputs = features or (512 if len(layers) == 3 else 128)
+        self.head = nn.Sequential(nn.Linear(found, outputs), nn.ReLU()) if head else nn.Identity()
 
     def forward(self, obs: Tensor) -> Tensor:
         """``[B, features]`` of images ``[B, H, W, C]`` or ``[B, C, H, W]``."""
@@ -202,5 +204,11 @@ def _features(module: nn.Module, space: Space[Any]) -> int:
     return int(found.shape[1])
 
 
-ENCODERS: dict[str, EncoderFactory | None] = {"auto": None, "flat": FlatEncoder}
+def _convolutions(space: Space[Any]) -> ImageEncoder:
+    if not isinstance(space, spaces.Box) or len(space.shape) != 3:
+        raise OptionError("observation space", "be a picture, a Box of three axes, for convolutions", space)
+    return ImageEncoder(space, head=False)
+
+
+ENCODERS: dict[str, EncoderFactory | None] = {"auto": None, "flat": FlatEncoder, "convolutions": _convolutions}
 """Encoders by name; None is ``auto_encoder``."""

@@ -57,3 +57,18 @@ class FrameStack:
             kept[begun] = frame[begun][:, None]
         self._kept = kept
         return (kept[0] if self._lanes is None else kept).copy()
+
+    @property
+    def kept(self) -> np.ndarray[Any, Any] | None:
+        """The stacks of now, ``[lanes, frames, ...]``, to go on from later; None before the first call."""
+        return None if self._kept is None else self._kept.copy()
+
+    @kept.setter
+    def kept(self, stacks: Any) -> None:
+        if stacks is None:
+            self._kept = None
+            return
+        given = host("kept", stacks)
+        if given.shape[:2] != (self._lanes or 1, self._frames):
+            raise OptionError("kept", f"have shape {[self._lanes or 1, self._frames, '...']}", list(given.shape))
+        self._kept = given.copy()

@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recollect import envs
 from recollect.agents.interface import Algorithm, Experience, Schedule, Weights
 from recollect.envs.checks import own_traceback
 from recollect.envs.dice import seeds
@@ -33,6 +32,7 @@ from recollect.learn import kernels
 from recollect.memory import Memory, Shared
 from recollect.train.callbacks import RunState
 from recollect.train.collect import Collected, act_and_append
+from recollect.train.environments import make_env
 from recollect.train.metrics import EpisodeReturns, reward_names
 from recollect.train.settings import RunConfig
 from recollect.train.trust import import_modules
@@ -185,7 +185,7 @@ class ActorProcesses:
         self.obs: Mapping[str, Any] = {}
         self._env, self._algorithm, self._run, self._name = env, algorithm, run, name
         self._schedule = algorithm.schedule(run.num_envs)
-        made = envs.make(env, num_envs=1, **run.env_options)
+        made = make_env(algorithm, env, 1, run.env_options)
         names = (*reward_names(made), "length")
         made.close()
         context = mp.get_context("spawn")
@@ -338,7 +338,7 @@ def _act(task: _Task, board: _Board) -> None:
     kernels.use(task.run.kernels)
     share = task.lanes[1] - task.lanes[0]
     lanes = np.arange(*task.lanes)
-    env = envs.make(task.env, num_envs=share, **task.run.env_options)
+    env = make_env(task.algorithm, task.env, share, task.run.env_options)
     memory = Memory.open(Shared(task.memory), max_episodes=task.max_episodes)
     env_seed, learner_seed, actor_seed = seeds(task.seed, 3)
     learner = task.algorithm.learner(env, device="cpu", seed=learner_seed)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from recollect.agents.interface import Learner
-from recollect.envs import Env, make_drawable
+from recollect.envs import Env
 from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import Reports, ShowsEnds
 from recollect.envs.video import captioned
@@ -80,12 +80,14 @@ def evaluate(
     return found
 
 
-def record_video(learner: Learner, name: str, options: Mapping[str, Any], seed: int, longest: int = 500) -> list[Any]:
+def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> list[Any]:
     """Pictures of an episode of an environment, from its beginning to how it ends, where the environment shows that.
 
     Below each are its step and the returns so far.
+
+    Args:
+        env: One environment that can be drawn; it is closed in the end.
     """
-    env = make_drawable(name, **options)
     try:
         actor = learner.actor(1, explore=False)
         obs = env.reset(seed=seed)

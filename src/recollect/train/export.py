@@ -149,6 +149,8 @@ def _read(path: Path, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _mine(name: str, value: Tensor, place: int, group: AgentGroup) -> Any:
     """Where an agent's part of a tensor is: networks side by side have the agents first."""
+    if group.alone:
+        return ...
     if value.shape[0] not in (1, len(group)):
         raise RunError(name, "have the agents first to be written for each", list(value.shape))
     return place if value.shape[0] == len(group) else 0

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from recollect import envs
 from recollect.agents.interface import Algorithm, Experience
 from recollect.envs.dice import seeds
 from recollect.envs.video import save_video
@@ -24,6 +23,7 @@ from recollect.train.actors import ActorProcesses
 from recollect.train.callbacks import Callback, RunState, call
 from recollect.train.collect import Collector, LocalCollector
 from recollect.train.config_file import read_run, same_settings, with_imports, write_config
+from recollect.train.environments import make_drawable_env, make_env
 from recollect.train.evaluate import evaluate, record_video
 from recollect.train.files import own
 from recollect.train.loggers import Records, check_installed
@@ -160,7 +160,7 @@ class _Run:
         self._progress, self._callbacks = progress, tuple(callbacks)
         self._env_seed, learner_seed, memory_seed, self._eval_seed, actor_seed = seeds(config.seed, 5)
         self._schedule = algorithm.schedule(config.num_envs)
-        self._eval_env = envs.make(name, num_envs=config.eval_episodes, **config.env_options)
+        self._eval_env = make_env(algorithm, name, config.eval_episodes, config.env_options)
         self._learner = algorithm.learner(self._eval_env, device=config.device, seed=learner_seed)
         self._shared = f"run-{os.getpid()}-{secrets.token_hex(4)}" if config.actors else None
         memory: dict[str, Any] = {"lanes": config.num_envs, "seed": memory_seed, "storage": self._storage}
@@ -170,7 +170,7 @@ class _Run:
         if self._shared is not None:
             self._collector = ActorProcesses(name, algorithm, config, self._memory, self._shared, self._state)
         else:
-            env = envs.make(name, num_envs=config.num_envs, **config.env_options)
+            env = make_env(algorithm, name, config.num_envs, config.env_options)
             actor = self._learner.actor(config.num_envs, explore=True, seed=actor_seed)
             self._collector = LocalCollector(env, actor, self._memory)
         self._since = Since(0, 0)
@@ -315,7 +315,8 @@ class _Run:
         if not self.config.video:
             return
         try:
-            pictures = record_video(self._learner, self._name, self.config.env_options, self._eval_seed)
+            env = make_drawable_env(self._algorithm, self._name, self.config.env_options)
+            pictures = record_video(self._learner, env, self._eval_seed)
             save_video(own(self._folder / "episode.gif"), pictures, fps=10)
         except Exception as error:  # all has been learned and saved
             warnings.warn(f"{self._name} could not be recorded: {error}", stacklevel=2)

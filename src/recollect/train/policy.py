@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 from torch import nn
 
-from recollect import envs
 from recollect.agents.interface import Actor, Exports, Learner
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
+from recollect.train.environments import make_env
 from recollect.train.replay import load_run
 
 __all__ = ["TrainedPolicy", "load_policy"]
@@ -33,7 +33,7 @@ def load_policy(
     >>> action = policy.act(obs)  # doctest: +SKIP
     """
     trained = load_run(run, step=step, trust=trust, device=device)
-    made = envs.make(trained.env, num_envs=1, **trained.config.env_options)
+    made = make_env(trained.algorithm, trained.env, 1, trained.config.env_options)
     groups = made.groups
     made.close()
     return TrainedPolicy(trained.learner, groups)
@@ -82,7 +82,7 @@ class TrainedPolicy:
             return self._of_array(obs, avail_actions)
         if set(obs) <= {agent for group in self.groups for agent in group.agents}:
             return self._of_agents(obs, avail_actions)
-        return self._choose({key: np.asarray(value) for key, value in obs.items()})
+        return self._act({key: np.asarray(value) for key, value in obs.items()})
 
     def _of_array(self, obs: Any, avail_actions: Any) -> Any:
         if len(self.groups) > 1:
@@ -128,9 +128,15 @@ class TrainedPolicy:
         return found
 
     def _choose(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Actions by field name, of environments."""
+        """Actions ``[E, A, ...]`` by field name, of environments."""
         for group in self.groups:
             fields = {**self._masks(group, fields), **fields}
+        if not self.groups[0].alone:
+            return self._act(fields)
+        found = self._act({key: value[:, 0] for key, value in fields.items()})
+        return {key: value[:, None] for key, value in found.items()}
+
+    def _act(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         num_envs = len(next(iter(fields.values())))
         if self._actor is None or self._num_envs != num_envs:
             self._actor, self._num_envs = self._learner.actor(num_envs, explore=False), num_envs

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from recollect import envs
 from recollect.agents.interface import Algorithm, Learner
 from recollect.envs.dice import seeds
 from recollect.train import checkpoint
 from recollect.train.config_file import read_run
+from recollect.train.environments import make_drawable_env, make_env
 from recollect.train.evaluate import evaluate, record_video
 from recollect.train.settings import RunConfig, device_is_here, immutable_settings
 
@@ -36,7 +36,7 @@ class Trained:
         Args:
             explore: Whether actions are drawn, as in training, or the best.
         """
-        env = envs.make(self.env, num_envs=episodes, **self.config.env_options)
+        env = make_env(self.algorithm, self.env, episodes, self.config.env_options)
         longest = env.max_episode_steps or self.config.eval_max_steps
         found = evaluate(self.learner, env, self._seed(seed), longest, explore_at=self.steps if explore else None)
         env.close()
@@ -45,7 +45,8 @@ class Trained:
 
     def record_video(self, seed: int | None = None) -> list[Any]:
         """Pictures of an episode."""
-        return record_video(self.learner, self.env, self.config.env_options, self._seed(seed))
+        env = make_drawable_env(self.algorithm, self.env, self.config.env_options)
+        return record_video(self.learner, env, self._seed(seed))
 
     def _seed(self, seed: int | None) -> int:
         return seeds(self.config.seed, 5)[3] if seed is None else seed
@@ -72,7 +73,7 @@ def load_run(
     counters = checkpoint.load_checkpoint(folder)
     checkpoint.check_settings(folder, immutable_settings(env, algorithm, config))
     state = checkpoint.load_state(folder)[0] if step is None else checkpoint.load_kept(folder, step)
-    made = envs.make(env, num_envs=1, **config.env_options)
+    made = make_env(algorithm, env, 1, config.env_options)
     here = config.device if device_is_here(config.device) else "cpu"
     learner = algorithm.learner(made, device=device or here, seed=0)
     made.close()

@@ -1,0 +1,84 @@
+"""Environments of one agent without the axis of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+from gymnasium import Space
+
+from recollect.envs.interface import (
+    AgentGroup,
+    Array,
+    Env,
+    Reports,
+    ShowsEnds,
+    Snapshots,
+    Step,
+    as_actions,
+    schema_of,
+)
+from recollect.errors import OptionError
+
+__all__ = ["OneAgent"]
+
+
+@final
+class OneAgent:
+    """Vectorised environments as algorithms of one agent see them: ``obs [E, ...]``, ``reward [E]``.
+
+    Args:
+        env: Environments with one agent each.
+
+    >>> from recollect import envs
+    >>> OneAgent(envs.make("CartPole-v1", num_envs=8)).schema
+    Schema(obs: float32[4], action: uint8, reward: float32)
+    """
+
+    def __init__(self, env: Env) -> None:
+        agents = sum(len(group) for group in env.groups)
+        if agents != 1:
+            remedy = "Choose an algorithm of many agents: `recollect algorithms` lists them."
+            raise OptionError("environment", "have one agent", f"{env.name!r} with {agents}", remedy)
+        self._env, (group,) = env, env.groups
+        self.name, self.num_envs, self.max_episode_steps = env.name, env.num_envs, env.max_episode_steps
+        self.state_space: Space[Any] | None = None
+        self.shared_reward = True
+        spaces = {"obs_space": group.obs_space, "action_space": group.action_space}
+        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", group.agents, **spaces, avail=group.avail, alone=True),)
+        self.schema = schema_of(self.groups, None, shared_reward=True)
+        self._as_is = {"terminated", "truncated", "lanes"} | ({"reward"} if env.shared_reward else set())
+        self._kept = {column.key for column in self.schema}
+        self._kept |= {column.final_key for column in self.schema if column.final_key} | self._as_is
+        self._prefix = f"{group.name}/" if group.name else ""
+        self.report_names: tuple[str, ...] = env.report_names if isinstance(env, Reports) else ()
+        self.at_end: Callable[[int], None] | None = None
+        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
+        if isinstance(env, ShowsEnds):
+            env.at_end = lambda index: self.at_end(index) if self.at_end is not None else None
+        if isinstance(env, Snapshots):  # only then has this one them too
+            self.snapshot = env.snapshot
+            self.restore = lambda state: self._one(env.restore(state))
+
+    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
+        """Begin new episodes everywhere and return what is seen."""
+        return self._one(self._env.reset(seed))
+
+    def step(self, action: Mapping[str, Any] | Any) -> Step:
+        """Take a step everywhere, with actions ``[E, ...]``."""
+        given = as_actions(self.groups, action)
+        step = self._env.step({self._prefix + key: value[:, None] for key, value in given.items()})
+        return step._replace(obs=self._one(step.obs), row=self._one(step.row))
+
+    def _one(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """What there is of one agent, without its axis."""
+        named = ((key.removeprefix(self._prefix), value) for key, value in arrays.items())
+        return {key: value if key in self._as_is else value[:, 0] for key, value in named if key in self._kept}
+
+    def render(self, index: int = 0) -> Array:
+        """A picture of one environment."""
+        return self._env.render(index)
+
+    def close(self) -> None:
+        """Let go of what is held open."""
+        self._env.close()
