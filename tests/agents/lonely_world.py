@@ -17,13 +17,17 @@ __all__ = ["lonely"]
 class Lonely(gymnasium.Env[Any, Any]):
     """Rewards of any size; an episode ends after a few steps by chance, or is cut off at six."""
 
-    def __init__(self, continuous: bool = False, kind: str = "vector") -> None:
+    def __init__(self, actions: str = "one", kind: str = "vector") -> None:
         self.observation_space = {
             "vector": spaces.Box(-9, 9, (3,), np.float32),
             "dict": spaces.Dict(where=spaces.Box(-9, 9, (2,), np.float32), what=spaces.Discrete(3)),
             "frame": spaces.Box(0, 255, (12, 12), np.uint8),
         }[kind]
-        self.action_space = spaces.Box(-2, 3, (2,), np.float32) if continuous else spaces.Discrete(3, start=2)
+        self.action_space = {
+            "one": spaces.Discrete(3, start=2),
+            "several": spaces.MultiDiscrete([2, 3]),
+            "box": spaces.Box(-2, 3, (2,), np.float32),
+        }[actions]
         self.kind = kind
 
     def _see(self) -> Any:

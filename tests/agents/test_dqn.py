@@ -207,7 +207,7 @@ def test_refusals() -> None:
     with pytest.raises(OptionError, match=r"^environment must have one agent, got 'simple_spread' with 3\. Choose"):
         OneAgent(envs.make("simple_spread"))
     with pytest.raises(OptionError, match=r"^action space must be Discrete, got Box\(.*\)\. SAC, TD3, DDPG and PPO"):
-        DQNConfig().learner(lonely(continuous=True))
+        DQNConfig().learner(lonely(actions="box"))
     with pytest.raises(OptionError, match=r"^v_min must be below v_max, 1, got 2\.0$"):
         DQNConfig(distribution="c51", v_min=2.0, v_max=1.0)
     with pytest.raises(OptionError, match=r"^noisy_sigma must be 0 with a network of one's own, got 0\.5"):

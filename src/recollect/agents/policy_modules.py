@@ -10,15 +10,17 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, one_step
 from recollect.agents.q_networks import QNetworks
+from recollect.agents.solo_policy import ActorCritic
 from recollect.agents.transitions import GroupReader
 from recollect.envs.adapters.single_env import leaves
 from recollect.envs.interface import AgentGroup
+from recollect.learn.agent_networks import Packed
 from recollect.learn.exploration import greedy
 from recollect.learn.policies import Policy
 from recollect.learn.q_network import QNetwork
 from recollect.memory.batch import nested
 
-__all__ = ["BestAction", "DeterministicPolicy", "GreedyPolicy", "Inputs", "LikeliestPolicy"]
+__all__ = ["BestAction", "DeterministicPolicy", "GreedyPolicy", "Inputs", "LikeliestAction", "LikeliestPolicy"]
 
 Inputs = dict[str, tuple[tuple[int, ...], torch.dtype]]
 """Shapes behind the axis of environments and dtypes, by name."""
@@ -156,3 +158,27 @@ class LikeliestPolicy(nn.Module):
             if state is not None:
                 found.append(state)
         return tuple(found)
+
+
+@final
+class LikeliestAction(nn.Module):
+    """Of one agent: observations ``[E, ...]`` and recurrent states ``[E, size]`` (zeros at first) in, the likeliest
+    actions and the next states out.
+    """
+
+    def __init__(self, network: ActorCritic, obs_norm: ObsNorm) -> None:
+        super().__init__()
+        self._network, self._obs_norm = network, obs_norm
+        self.inputs: Inputs = {key: (shape[1:], dtype) for key, (shape, dtype) in _observed(network.group).items()}
+        self.outputs: tuple[str, ...] = ("action",)
+        for name, part in network.recurrent.items():
+            self.inputs[name] = ((part.state_size,), torch.float32)
+            self.outputs += (f"next_{name}",)
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """Actions and states, by the order of ``inputs`` and ``outputs``."""
+        seen = self._obs_norm(nested(dict(zip(self.inputs, values, strict=True))))
+        states = {name: seen[name] for name in self._network.recurrent}
+        outcome = self._network(seen, {name: Packed([len(state)], state) for name, state in states.items()})
+        action = self._network.head.env_action(outcome.distribution.mode())
+        return (action, *outcome.states.values())

@@ -15,6 +15,7 @@ from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.masac import MASACConfig
 from recollect.agents.mfq import MFQConfig
+from recollect.agents.ppo import PPOConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.errors import OptionError
 
@@ -105,3 +106,6 @@ register("coma")(COMAConfig)
 register("masac")(MASACConfig)
 register("isac")(lambda: MASACConfig(critic="own"))
 register("dqn")(DQNConfig)
+register("ppo")(PPOConfig)
+register("a2c")(lambda: PPOConfig(clip=0.0, epochs=1, minibatches=1, rollout=5))
+register("pg")(lambda: PPOConfig(critic=False, clip=0.0, epochs=1, minibatches=1))

@@ -51,7 +51,7 @@ def read_epochs(
         packed = {}
         for key in states:
             state = _pop(whole, key).index_select(0, sequence)
-            packed[key] = Packed(sizes, state * carried[:, None, None])
+            packed[key] = Packed(sizes, state * carried.view(-1, *[1] * (state.dim() - 1)))
         for key in ("lengths", "lanes", "serials"):
             del whole[key]
         yield from [(map_tensors(partial(_take, rows), whole), packed)] * repeats

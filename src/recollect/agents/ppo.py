@@ -1,0 +1,320 @@
+"""PPO: proximal policy optimisation (Schulman et al. 2017) of one agent.
+
+Without clipping A2C (Mnih et al. 2016), and without a critic policy gradients (Williams 1992). See
+docs/algorithms/ppo.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import ObsNorm
+from recollect.agents.checks import check
+from recollect.agents.interface import Schedule, Weights
+from recollect.agents.policy_modules import LikeliestAction
+from recollect.agents.rollout_batches import read_epochs
+from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
+from recollect.agents.state import Networks, published
+from recollect.envs.interface import Env
+from recollect.errors import OptionError
+from recollect.learn.agent_networks import Packed
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.factories import resolve
+from recollect.learn.kernels import ACTIVATIONS
+from recollect.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value
+from recollect.learn.networks import INITS
+from recollect.learn.running_stats import RunningMeanStd
+from recollect.learn.schedules import linear
+from recollect.memory import Rollout, Storage
+from recollect.tensors import to_torch
+
+__all__ = ["PPO", "PPOConfig"]
+
+_SUMMARIES = {
+    "ppo": "PPO: clipped policy gradients, several epochs a rollout.",
+    "a2c": "A2C: policy gradients with a critic, a step a rollout.",
+    "pg": "PG: policy gradients without a critic (REINFORCE).",
+}
+_CHOICES = {
+    "activation": tuple(ACTIVATIONS),
+    "init": INITS,
+    "value_norm": ("none", "running", "popart"),
+}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "gae_lambda", "lr_end"), (0, 1)),
+    **dict.fromkeys(("rollout", "epochs", "minibatches", "lr_steps", "chunk_length"), (1, math.inf)),
+    **dict.fromkeys(("clip", "value_clip", "entropy", "value_weight", "lr", "eps", "max_grad_norm"), (0, math.inf)),
+    "log_std": (-20, 2),
+}
+
+
+@final
+@dataclass(frozen=True)
+class PPOConfig:
+    """Settings of PPO, A2C and PG."""
+
+    single_agent: ClassVar[bool] = True
+
+    gamma: float = 0.99
+    """Discount of a step."""
+    gae_lambda: float = 0.95
+    """Lambda of the advantage estimates."""
+    bootstrap_on_truncation: bool = True
+    """Whether returns look beyond where an episode was truncated."""
+    rollout: int = 128
+    """Steps of every environment for an update."""
+    epochs: int = 4
+    """Times that an update goes over its rollout."""
+    minibatches: int = 4
+    """Parts that an epoch is learned from in."""
+    clip: float = 0.2
+    """How far probabilities may move from the rollout's; 0: as far as they do (A2C)."""
+    critic: bool = True
+    """Whether there is one; without, returns are learned from as they are (PG)."""
+    value_clip: float = 0.0
+    """How far values may move from the rollout's; 0: as far as they do."""
+    value_weight: float = 0.5
+    """Weight of the critic's loss."""
+    entropy: float = 0.0
+    """Weight of the policy's entropy."""
+    lr: float = 1e-3
+    """Learning rate."""
+    lr_end: float = 1.0
+    """Its multiplier in the end."""
+    lr_steps: int = 1_000_000
+    """Steps over which it is reached, linearly."""
+    eps: float = 1e-5
+    """What Adam adds to its divisor."""
+    max_grad_norm: float = 0.5
+    """Clip the gradient norm; 0: do not."""
+    td_loss: Any = "mse"
+    """Of values: mse, huber, or package.module:function(td_error)."""
+    value_norm: Literal["none", "running", "popart"] = "running"
+    """Whether the critic learns returns less their running mean, over their deviation; popart: keeping its outputs."""
+    normalize_advantage: bool = True
+    """Whether advantages of a rollout are learned less their mean, over their deviation."""
+    normalize_obs: bool = False
+    """Whether networks read observations less their running mean, over their standard deviation."""
+    normalize_reward: bool = False
+    """Whether rewards are learned over the root of their running mean square."""
+    recurrent: bool = False
+    """Whether policy and critic have a GRU (of the last of the hidden units), or see only the present."""
+    chunk_length: int = 16
+    """Steps of the sequences that recurrent networks learn from."""
+    shared_encoder: bool = True
+    """Whether policy and critic read the features of one encoder, where it learns (images)."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "tanh"
+    """After each hidden layer."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "orthogonal"
+    """Initialisation of the weights."""
+    log_std: float = 0.0
+    """Log of the deviation of continuous actions at first, where -1 to 1 spans them."""
+    encoder: Any = "auto"
+    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
+    network: Any = "mlp"
+    """Of policy and critic: mlp, or package.module:function(inputs, outputs)."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("lr", "lr_end", "eps"))
+        if not self.hidden or any(units < 1 for units in self.hidden):
+            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+
+    @property
+    def name(self) -> str:
+        """What it is called by: ppo, a2c or pg."""
+        if not self.critic:
+            return "pg"
+        return "ppo" if self.clip else "a2c"
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        return _SUMMARIES[self.name]
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 8
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """Settings of published code."""
+        if self.name != "ppo":
+            return {}
+        continuous = {"rollout": 2048, "epochs": 10, "minibatches": 32, "lr": 3e-4}
+        atari = {"clip": 0.1, "entropy": 0.01, "lr": 2.5e-4, "hidden": (512,), "encoder": "convolutions"}
+        return {
+            "cleanrl": {"clip": 0.2, "value_clip": 0.2, "entropy": 0.01, "lr": 2.5e-4},
+            "mujoco": {**continuous, "normalize_obs": True, "normalize_reward": True},
+            "atari": {**atari, "activation": "relu", "value_clip": 0.1},
+        }
+
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        more: SearchSpace = {"gamma": Range(0.97, 0.999), "gae_lambda": Range(0.8, 1.0)}
+        more |= {"entropy": Range(1e-4, 0.05, log=True), "epochs": Choice((4, 10)), "rollout": Choice((32, 128, 512))}
+        return {"lr": Range(1e-4, 3e-3, log=True), **more, "hidden": Choice(((64, 64), (128, 128)))}
+
+    def schedule(self, num_envs: int) -> Schedule:
+        """An update after every rollout."""
+        return Schedule(self.rollout * num_envs, first=self.rollout * num_envs)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Rollout:
+        """A rollout: what the environment gives, and what the policy said and expected of it."""
+        fields = row_fields(env.groups[0], self.hidden[-1] if self.recurrent else 0, critic=self.critic)
+        return Rollout(env.schema.with_fields(**fields), self.rollout, lanes, storage=storage, seed=seed)
+
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> PPO:
+        """A learner of these settings."""
+        return PPO(self, env, device=device, seed=seed)
+
+
+@final
+class PPO:
+    """A policy and its critic.
+
+    Args:
+        env: Its agent.
+    """
+
+    def __init__(self, config: PPOConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.updates, self.steps, self._version = config, 0, 0, 0
+        self.groups = env.groups
+        self._value_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        names = ("hidden", "recurrent", "activation", "init", "shared_encoder", "critic", "value_norm", "log_std")
+        how: dict[str, Any] = {
+            **{name: getattr(config, name) for name in names},
+            "encoder": resolve("encoder", config.encoder, ENCODERS),
+            "network": resolve("network", config.network, {"mlp": None}),
+        }
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            self.network = ActorCritic(env.groups[0], generator=generator, **how)
+        self.obs_norm = ObsNorm(env, enabled=config.normalize_obs)
+        self.reward_rms = RunningMeanStd() if config.normalize_reward else None
+        self.networks.add("agent", nn.ModuleDict({"network": self.network, "obs": self.obs_norm}))
+        if self.reward_rms is not None:
+            self.networks.add("reward", self.reward_rms)
+        self.trained = self.networks.optimize("agent", self.network, None, config.lr, config.eps, one=True)
+        self._acting = nn.ModuleList([self.network, self.obs_norm])
+
+    def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
+        """One update from a rollout, which is cleared."""
+        config, steps, reward = self.config, len(memory), self._reward(memory)
+        memory.finish(
+            self._next_values(memory, obs),
+            gamma=config.gamma,
+            lam=config.gae_lambda if config.critic else 1.0,
+            bootstrap_on_truncation=config.bootstrap_on_truncation,
+            reward=lambda *_: reward,
+            normalize=config.normalize_advantage,
+        )
+        if self.network.norm is not None and self.network.critic is not None:
+            returns = torch.as_tensor(memory["returns"], device=self.networks.device)
+            self.network.norm.update(returns, None, self.network.critic)
+        how: dict[str, Any] = {"minibatches": config.minibatches, "length": config.chunk_length}
+        batches = read_epochs(memory, self.groups, config.epochs, device=self.networks.device, **how)
+        found = [self.update(rows, packed) for rows, packed in batches]
+        if config.normalize_obs:  # only now: the rollout was of a policy that read the old ones
+            self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
+        memory.clear()
+        self.updates, self.steps, self._version = self.updates + 1, self.steps + steps, self._version + 1
+        means = torch.stack([torch.stack(list(metrics.values())) for metrics in found]).mean(dim=0).tolist()
+        return {**dict(zip(found[0], means, strict=True)), "samples": steps * config.epochs}
+
+    def update(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> dict[str, Tensor]:
+        """One step of the networks from rows ``[R, ...]``, which are sequences if networks are recurrent."""
+        config = self.config
+        loss, metrics = self.loss(self.obs_norm(rows), packed)
+        scale = linear(1.0, config.lr_end, config.lr_steps, self.steps)
+        norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
+        return metrics | {"grad_norm": norm}
+
+    def loss(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> tuple[Tensor, dict[str, Tensor]]:
+        """-E[min(r A, clip(r) A)] + c1 L(G - V) - c2 H with r = pi(a|s) / pi_old(a|s): equation 9; and metrics."""
+        config, advantage = self.config, rows["advantage"]
+        outcome = self.network(rows, packed)
+        log_prob = outcome.distribution.log_prob(self.network.head.stored(rows))
+        log_ratio = log_prob - rows["log_prob"]
+        ratio = log_ratio.exp()
+        gain = clipped_surrogate(ratio, advantage, config.clip) if config.clip else log_prob * advantage
+        policy_loss, entropy = -gain.mean(), outcome.distribution.entropy().mean()
+        loss = policy_loss - config.entropy * entropy
+        with torch.no_grad():
+            kl = (ratio - 1 - log_ratio).mean()  # John Schulman's estimate, which is never below zero
+            metrics = {"policy_loss": policy_loss.detach(), "entropy": entropy.detach(), "approx_kl": kl}
+            if config.clip:
+                metrics["clip_fraction"] = ((ratio - 1).abs() > config.clip).float().mean()
+        if outcome.value is not None:
+            value_loss = self.value_loss(outcome.value, rows)
+            loss, metrics["value_loss"] = loss + config.value_weight * value_loss, value_loss.detach()
+        return loss, metrics
+
+    def value_loss(self, value: Tensor, rows: Mapping[str, Any]) -> Tensor:
+        """The distance of V from the returns, both normalised; clipped around the rollout's values if asked."""
+        norm: Any = self.network.norm
+        returns = norm.normalize(rows["returns"])
+        if not self.config.value_clip:
+            return self._value_loss(returns - value).mean()
+        old_value = norm.outputs_before(rows["value"])
+        return clipped_value(value, old_value, returns, self.config.value_clip, self._value_loss).mean()
+
+    @torch.no_grad()
+    def _next_values(self, memory: Rollout, obs: Mapping[str, Any]) -> Tensor:
+        """Values of what was seen after the last steps."""
+        ahead = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
+        packed = dict[str, Packed]()
+        if self.network.recurrent:
+            before = self.obs_norm(to_torch(memory.before_bootstrap(), self.networks.device))
+            given = {name: Packed([len(before[name])], before[name]) for name in self.network.recurrent}
+            states = self.network(before, given).states  # which rows hold as they were before their steps
+            packed = {name: Packed([len(state)], state) for name, state in states.items()}
+        return self.network.values(self.network(ahead, packed)).cpu()
+
+    def _reward(self, memory: Rollout) -> Any:
+        """What is learned from, ``[n]``."""
+        reward = memory["reward"]
+        if self.reward_rms is None:
+            return reward
+        given = torch.as_tensor(reward, device=self.networks.device)
+        self.reward_rms.update(given)
+        return self.reward_rms.scale(given).cpu().numpy()
+
+    def weights(self) -> Weights:
+        """The policy, and the critic that rows' values are of."""
+        return published(self._version, self._acting)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> SoloActor:
+        """An agent that acts with the weights of now."""
+        network, obs_norm = copy.deepcopy(self.network), copy.deepcopy(self.obs_norm)
+        return SoloActor(network, obs_norm, num_envs, self.networks.device, explore=explore, seed=seed)
+
+    def policy_module(self) -> LikeliestAction:
+        """The policy alone, as a function of tensors; a copy."""
+        return LikeliestAction(copy.deepcopy(self.network), copy.deepcopy(self.obs_norm))
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agent."""
+        return {self.network.group.name: self.network}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        counts = {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
+        return self.networks.state_dict() | counts
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self.steps = int(state["updates"]), int(state["steps"])
+        self._version += 1

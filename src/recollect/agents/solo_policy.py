@@ -1,0 +1,182 @@
+"""One agent's stochastic policy and its value, with or without a recurrent state, and the actor that acts by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import ObsNorm
+from recollect.agents.interface import Weights
+from recollect.agents.state import load_weights
+from recollect.envs.interface import AgentGroup
+from recollect.learn.agent_networks import AgentNetworks, Packed
+from recollect.learn.distributions import Distribution
+from recollect.learn.encoders import Encoder, EncoderFactory
+from recollect.learn.policy_heads import policy_head
+from recollect.learn.value_norm import ValueNorm
+from recollect.schema import Field
+from recollect.tensors import from_env
+
+__all__ = ["ActorCritic", "Outcome", "SoloActor", "row_fields"]
+
+
+class Outcome(NamedTuple):
+    """What networks make of rows ``[R, ...]``."""
+
+    distribution: Distribution
+    value: Tensor | None
+    """Normalised, ``[R]``; None: there is no critic."""
+    states: dict[str, Tensor]
+    """Last states of sequences ``[S, size]`` by the names of their fields, where networks are recurrent."""
+    rows: int
+
+
+@final
+class ActorCritic(nn.Module):
+    """What one agent does by chance, and what it expects of it.
+
+    Args:
+        shared_encoder: Whether policy and critic read the features of one encoder.
+        critic: Whether there is one.
+        log_std: Of continuous actions at first, where -1 to 1 spans them.
+        options: Of ``AgentNetworks``.
+    """
+
+    def __init__(
+        self,
+        group: AgentGroup,
+        *,
+        encoder: EncoderFactory | None,
+        shared_encoder: bool,
+        critic: bool,
+        value_norm: Literal["none", "running", "popart"],
+        log_std: float,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.group = group
+        self.head = policy_head(group.action_space, log_std=log_std)
+        self.encoder = Encoder(group.obs_space, encoder)
+        features = self.encoder.features
+        self.policy = AgentNetworks(1, features, self.head.outputs, last_gain=0.01, **options)
+        self.critic = AgentNetworks(1, features, 1, **options) if critic else None
+        apart = critic and not shared_encoder and self.encoder.trained
+        self.critic_encoder = Encoder(group.obs_space, encoder) if apart else None
+        self.norm = None if self.critic is None else ValueNorm(value_norm, self.critic)
+
+    @property
+    def recurrent(self) -> dict[str, AgentNetworks]:
+        """Networks with a state, by the name of its field."""
+        every = {"policy_state": self.policy, "value_state": self.critic}
+        return {name: each for name, each in every.items() if each is not None and each.state_size}
+
+    def forward(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> Outcome:
+        """Of rows ``[R, ...]``, which are sequences where networks are recurrent."""
+        states: dict[str, Tensor] = {}
+        features = self.encoder(rows["obs"])
+        outputs = self._applied(self.policy, features, "policy_state", packed, states)
+        distribution = self.head.distribution(outputs, rows["avail_actions"] if self.group.avail else None)
+        if self.critic is None:
+            return Outcome(distribution, None, states, len(features))
+        features = features if self.critic_encoder is None else self.critic_encoder(rows["obs"])
+        value = self._applied(self.critic, features, "value_state", packed, states)
+        return Outcome(distribution, value[:, 0], states, len(features))
+
+    @staticmethod
+    def _applied(
+        network: AgentNetworks, features: Tensor, name: str, packed: Mapping[str, Packed], states: dict[str, Tensor]
+    ) -> Tensor:
+        given = packed.get(name)
+        outputs, state = network(features[:, None], given and Packed(given.batch_sizes, given.state[:, None]))
+        if state is not None:
+            states[name] = state[:, 0]
+        return outputs[:, 0]
+
+    def values(self, outcome: Outcome) -> Tensor:
+        """Values ``[R]`` as rewards count; zeros where there is no critic."""
+        if self.norm is None or outcome.value is None:
+            return torch.zeros(outcome.rows, device=next(self.parameters()).device)
+        return self.norm.denormalize(outcome.value)
+
+
+def row_fields(group: AgentGroup, state_size: int, *, critic: bool) -> dict[str, Field]:
+    """What an actor adds to rows: log-probabilities, values, what was drawn before clipping, recurrent states.
+
+    Args:
+        state_size: Numbers of a recurrent state; 0: there is none.
+    """
+    raw = policy_head(group.action_space).raw_width
+    found = {"log_prob": Field(), "value": Field()} | ({"raw_action": Field((raw,))} if raw else {})
+    states = ("policy_state", "value_state")[: 1 + critic] if state_size else ()
+    return found | {name: Field((state_size,)) for name in states}
+
+
+@final
+class SoloActor:
+    """An agent in each of some environments.
+
+    Args:
+        network: Becomes this actor's own.
+        explore: Whether actions are drawn, and rows get what learning needs; else actions are the likeliest.
+    """
+
+    def __init__(
+        self,
+        network: ActorCritic,
+        obs_norm: ObsNorm,
+        num_envs: int,
+        device: torch.device,
+        *,
+        explore: bool,
+        seed: int,
+    ) -> None:
+        self._acting = nn.ModuleList([network, obs_norm])
+        self._network, self._obs_norm, self._device, self._explore = network, obs_norm, device, explore
+        self._generator = torch.Generator(device).manual_seed(seed)
+        self._states = {name: part.initial_state(num_envs)[:, 0] for name, part in network.recurrent.items()}
+        """Recurrent states before the next step, ``[E, size]``."""
+        self._version = -1
+
+    @torch.no_grad()
+    def act(self, obs: Mapping[str, Any], _step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Actions, and with exploration their log-probabilities, values, and the states that they came from."""
+        seen = self._obs_norm(from_env(obs, self._device))
+        before = self._states
+        outcome = self._network(seen, {name: Packed([len(state)], state) for name, state in before.items()})
+        self._states = outcome.states
+        distribution, head = outcome.distribution, self._network.head
+        action = distribution.sample(self._generator) if self._explore else distribution.mode()
+        actions = {"action": head.to_env(action)}
+        if not self._explore:
+            return actions, {}
+        extras = {"log_prob": distribution.log_prob(action), **before}
+        extras["value"] = self._network.values(outcome)
+        if head.raw_width:
+            extras["raw_action"] = action
+        return actions, {name: value.cpu().numpy() for name, value in extras.items()}
+
+    def reset(self, mask: Any) -> None:
+        """Begin anew where episodes ended, ``[E]``."""
+        if self._states:
+            ended = torch.from_numpy(np.asarray(mask)).to(self._device)
+            self._states = {name: state.masked_fill(ended[:, None], 0.0) for name, state in self._states.items()}
+
+    def load(self, weights: Weights) -> None:
+        """Take published weights, unless they are the ones it has."""
+        if weights.version != self._version:
+            load_weights(self._acting, weights)
+            self._version = weights.version
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything to go on from but the weights."""
+        states = {name: state.cpu().clone() for name, state in self._states.items()}
+        return {"generator": self._generator.get_state(), **states}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self._generator.set_state(state["generator"])
+        self._states = {name: state[name].to(self._device, copy=True) for name in self._states}
