@@ -28,10 +28,9 @@ from recollect.train.replay import load_run
 
 FOLDER = Path("runs/battle")
 Q_LEARNING: dict[str, Any] = {"encoder": "flat", "batch_size": 4, "update_every": 4, "temperature_steps": 40_000}
-GRADIENTS: dict[str, Any] = {
-    **{"encoder": "flat", "clip": 0.2, "epochs": 2, "minibatches": 4, "actor_lr": 5e-4, "critic_lr": 5e-4},
-    **{"entropy": 0.08, "normalize_advantage": False},  # else not to fight at all is learned before how to
-}
+GRADIENTS: dict[str, Any] = {"encoder": "flat", "clip": 0.2, "epochs": 2, "minibatches": 4, "entropy": 0.08}
+GRADIENTS |= {"actor_lr": 5e-4, "critic_lr": 5e-4}
+GRADIENTS |= {"normalize_advantage": False}  # else not to fight at all is learned before how to
 WHO = {
     "MFQ": MFQConfig(**Q_LEARNING),
     "IL": MFQConfig(neighbours="none", **Q_LEARNING),

@@ -26,6 +26,7 @@ from recollect.agents.state import Networks, Trained, published
 from recollect.agents.stochastic_actor import Acting, StochasticActor
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
+from recollect.learn.critics import Temperature
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.kernels import ACTIVATIONS
@@ -179,7 +180,7 @@ class MASAC:
         self.policies: list[StochasticPolicy] = []
         self.critics: list[nn.ModuleList] = []
         self.targets: list[nn.ModuleList] = []
-        self.temperatures: list[_Temperature] = []
+        self.temperatures: list[Temperature] = []
         self.trained: list[dict[str, Trained]] = []
         for name, module in (("joint", self.joint), ("obs", self.obs_norm)):
             self.networks.add(name, module)
@@ -193,7 +194,7 @@ class MASAC:
 
     def _add(self, group: AgentGroup, policy: StochasticPolicy, critics: nn.ModuleList) -> None:
         config, label, optimize = self.config, group.name or "agents", self.networks.optimize
-        alpha, target = _Temperature(config.alpha), target_of(critics)
+        alpha, target = Temperature(config.alpha), target_of(critics)
         parts = {"policy": policy, "critics": critics, "targets": target, "temperature": alpha}
         self.networks.add(label, nn.ModuleDict(parts))
         self.policies.append(policy)
@@ -313,8 +314,7 @@ class MASAC:
         return found.squeeze(-1)
 
     def _alpha(self, index: int) -> Tensor:
-        found: Tensor = self.temperatures[index].log_alpha
-        return found.detach().exp()[0]
+        return self.temperatures[index].alpha
 
     def _step(self, index: int, what: str, loss: Tensor) -> Tensor:
         config = self.config
@@ -347,12 +347,3 @@ class MASAC:
         """Go on from a state."""
         self.networks.load_state_dict(state)
         self.updates, self._version = int(state["updates"]), self._version + 1
-
-
-@final
-class _Temperature(nn.Module):
-    """The logarithm of a temperature."""
-
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.log_alpha = nn.Parameter(torch.tensor([math.log(alpha)]))

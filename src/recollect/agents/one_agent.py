@@ -19,14 +19,14 @@ def replay_memory(config: Any, env: Env, *, lanes: int, seed: int, storage: Stor
     """Transitions of n steps, uniform or prioritised, frames stacked as they are read.
 
     Args:
-        config: Settings that have capacity, gamma, n_step, update_every, per_alpha, per_beta, per_beta_steps and
-            frame_stack.
+        config: Settings that have capacity, gamma, n_step, update_every, per_alpha, per_beta, per_beta_steps, and
+            frame_stack if they have such.
     """
-    frames = config.frame_stack
+    frames = getattr(config, "frame_stack", 1)
     rows = max(config.capacity // lanes, 2 * (config.n_step + frames) + 2)
     sampler: Any = Uniform()
     if config.per_alpha:
-        batches = config.per_beta_steps // config.update_every
+        batches = int(config.per_beta_steps / config.update_every)
         beta = Linear(config.per_beta, 1.0, steps=batches) if batches else config.per_beta
         sampler = Prioritized(alpha=config.per_alpha, beta=beta)
     parts: dict[str, Any] = {"sampler": sampler, "window": NStep(config.n_step, gamma=config.gamma), "storage": storage}

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, one_step
 from recollect.agents.q_networks import QNetworks
 from recollect.agents.solo_policy import ActorCritic
+from recollect.agents.td3_actor import TanhPolicy
 from recollect.agents.transitions import GroupReader
 from recollect.envs.adapters.single_env import leaves
 from recollect.envs.interface import AgentGroup
@@ -20,7 +21,15 @@ from recollect.learn.policies import Policy
 from recollect.learn.q_network import QNetwork
 from recollect.memory.batch import nested
 
-__all__ = ["BestAction", "DeterministicPolicy", "GreedyPolicy", "Inputs", "LikeliestAction", "LikeliestPolicy"]
+__all__ = [
+    "BestAction",
+    "DeterministicPolicy",
+    "GreedyPolicy",
+    "Inputs",
+    "LikeliestAction",
+    "LikeliestPolicy",
+    "TanhAction",
+]
 
 Inputs = dict[str, tuple[tuple[int, ...], torch.dtype]]
 """Shapes behind the axis of environments and dtypes, by name."""
@@ -182,3 +191,19 @@ class LikeliestAction(nn.Module):
         outcome = self._network(seen, {name: Packed([len(state)], state) for name, state in states.items()})
         action = self._network.head.env_action(outcome.distribution.mode())
         return (action, *outcome.states.values())
+
+
+@final
+class TanhAction(nn.Module):
+    """Of one agent's deterministic policy: observations ``[E, ...]`` in, actions as the environment takes them out."""
+
+    def __init__(self, policy: TanhPolicy) -> None:
+        super().__init__()
+        self._policy = policy
+        self.inputs: Inputs = {key: (shape[1:], dtype) for key, (shape, dtype) in _observed(policy.group).items()}
+        self.outputs = ("action",)
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """Actions, by the order of ``inputs``."""
+        given = nested(dict(zip(self.inputs, values, strict=True)))
+        return (self._policy.box.env_action(self._policy(given["obs"])),)

@@ -17,6 +17,8 @@ from recollect.agents.masac import MASACConfig
 from recollect.agents.mfq import MFQConfig
 from recollect.agents.ppo import PPOConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.agents.sac import SACConfig
+from recollect.agents.td3 import TD3Config
 from recollect.errors import OptionError
 
 __all__ = ["algorithms", "default_num_envs", "find", "register", "summary"]
@@ -109,3 +111,6 @@ register("dqn")(DQNConfig)
 register("ppo")(PPOConfig)
 register("a2c")(lambda: PPOConfig(clip=0.0, epochs=1, minibatches=1, rollout=5))
 register("pg")(lambda: PPOConfig(critic=False, clip=0.0, epochs=1, minibatches=1))
+register("td3")(TD3Config)
+register("ddpg")(lambda: TD3Config(twin=False, policy_delay=1, target_noise=0.0))
+register("sac")(SACConfig)

@@ -16,7 +16,7 @@ from recollect.envs.interface import AgentGroup
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.distributions import Distribution
 from recollect.learn.encoders import Encoder, EncoderFactory
-from recollect.learn.policy_heads import policy_head
+from recollect.learn.policy_heads import ChoicePolicy, policy_head
 from recollect.learn.value_norm import ValueNorm
 from recollect.schema import Field
 from recollect.tensors import from_env
@@ -40,9 +40,10 @@ class ActorCritic(nn.Module):
     """What one agent does by chance, and what it expects of it.
 
     Args:
-        shared_encoder: Whether policy and critic read the features of one encoder.
         critic: Whether there is one.
+        shared_encoder: Whether policy and critic read the features of one encoder.
         log_std: Of continuous actions at first, where -1 to 1 spans them.
+        squash: Whether continuous actions are tanh of normal numbers, and not clipped ones.
         options: Of ``AgentNetworks``.
     """
 
@@ -51,15 +52,16 @@ class ActorCritic(nn.Module):
         group: AgentGroup,
         *,
         encoder: EncoderFactory | None,
-        shared_encoder: bool,
         critic: bool,
-        value_norm: Literal["none", "running", "popart"],
-        log_std: float,
+        shared_encoder: bool = True,
+        value_norm: Literal["none", "running", "popart"] = "none",
+        log_std: float = 0.0,
+        squash: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
         self.group = group
-        self.head = policy_head(group.action_space, log_std=log_std)
+        self.head = policy_head(group.action_space, log_std=log_std, squash=squash)
         self.encoder = Encoder(group.obs_space, encoder)
         features = self.encoder.features
         self.policy = AgentNetworks(1, features, self.head.outputs, last_gain=0.01, **options)
@@ -122,6 +124,8 @@ class SoloActor:
     Args:
         network: Becomes this actor's own.
         explore: Whether actions are drawn, and rows get what learning needs; else actions are the likeliest.
+        replayed: Whether that is nothing, since learning is off-policy.
+        random_steps: Steps at first whose actions are uniform, if exploring.
     """
 
     def __init__(
@@ -133,7 +137,10 @@ class SoloActor:
         *,
         explore: bool,
         seed: int,
+        replayed: bool = False,
+        random_steps: int = 0,
     ) -> None:
+        self._replayed, self._random_steps, self._num_envs = replayed, random_steps, num_envs
         self._acting = nn.ModuleList([network, obs_norm])
         self._network, self._obs_norm, self._device, self._explore = network, obs_norm, device, explore
         self._generator = torch.Generator(device).manual_seed(seed)
@@ -142,8 +149,10 @@ class SoloActor:
         self._version = -1
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], _step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
         """Actions, and with exploration their log-probabilities, values, and the states that they came from."""
+        if self._explore and step < self._random_steps:
+            return {"action": self._by_chance(obs)}, {}
         seen = self._obs_norm(from_env(obs, self._device))
         before = self._states
         outcome = self._network(seen, {name: Packed([len(state)], state) for name, state in before.items()})
@@ -151,13 +160,23 @@ class SoloActor:
         distribution, head = outcome.distribution, self._network.head
         action = distribution.sample(self._generator) if self._explore else distribution.mode()
         actions = {"action": head.to_env(action)}
-        if not self._explore:
+        if not self._explore or self._replayed:
             return actions, {}
         extras = {"log_prob": distribution.log_prob(action), **before}
         extras["value"] = self._network.values(outcome)
         if head.raw_width:
             extras["raw_action"] = action
         return actions, {name: value.cpu().numpy() for name, value in extras.items()}
+
+    def _by_chance(self, obs: Mapping[str, Any]) -> Any:
+        """Uniform actions, of those that may be taken."""
+        head = self._network.head
+        if isinstance(head, ChoicePolicy):
+            mask = from_env(obs, self._device).get("avail_actions")
+            even = torch.zeros(self._num_envs, head.outputs, device=self._device)
+            return head.to_env(head.distribution(even, mask).sample(self._generator))
+        action = torch.empty(self._num_envs, head.box.width, device=self._device)
+        return head.to_env(action.uniform_(-1, 1, generator=self._generator))
 
     def reset(self, mask: Any) -> None:
         """Begin anew where episodes ended, ``[E]``."""

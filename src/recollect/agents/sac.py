@@ -1,0 +1,288 @@
+"""SAC: soft actor-critic (Haarnoja et al. 2018) of one agent, with a temperature that is learned.
+
+Choices are learned by sums over them (Christodoulou 2019), continuous actions by reparametrised ones. See
+docs/algorithms/sac.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, final
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from recollect.agents.actor_critic import ObsNorm
+from recollect.agents.checks import check
+from recollect.agents.interface import Schedule, Weights
+from recollect.agents.one_agent import replay_memory
+from recollect.agents.policy_modules import LikeliestAction
+from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.solo_policy import ActorCritic, SoloActor
+from recollect.agents.state import Networks, published
+from recollect.envs.interface import Env
+from recollect.errors import OptionError
+from recollect.learn.critics import Critics, Temperature
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.factories import resolve
+from recollect.learn.kernels import ACTIVATIONS
+from recollect.learn.losses import TD_LOSSES
+from recollect.learn.networks import INITS
+from recollect.learn.optimizers import frozen
+from recollect.learn.polyak import target_of
+from recollect.learn.schedules import linear
+from recollect.memory import Memory, Storage
+from recollect.tensors import to_torch
+
+__all__ = ["SAC", "SACConfig"]
+
+_CHOICES = {"activation": tuple(ACTIVATIONS), "init": INITS}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end", "target_entropy"), (0, 1)),
+    **dict.fromkeys(("batch_size", "n_step", "lr_steps"), (1, math.inf)),
+    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
+    **dict.fromkeys(("per_beta_steps", "alpha", "alpha_lr"), (0, math.inf)),
+    "update_every": (0.01, math.inf),
+}
+
+
+@final
+@dataclass(frozen=True)
+class SACConfig:
+    """SAC: soft actor-critic, continuous actions or choices, with a temperature that is learned."""
+
+    single_agent: ClassVar[bool] = True
+
+    gamma: float = 0.99
+    """Discount of a step."""
+    batch_size: int = 256
+    """Transitions of a batch."""
+    capacity: int = 1_000_000
+    """Rows of the replay memory, about."""
+    learning_starts: int = 5_000
+    """Steps before the first update, whose actions are uniform."""
+    update_every: float = 1.0
+    """Steps for each update; below 1: several updates a step."""
+    n_step: int = 1
+    """Steps of reward before the bootstrap."""
+    per_alpha: float = 0.0
+    """Exponent of prioritised replay; 0 is uniform."""
+    per_beta: float = 0.4
+    """Exponent of its importance weights at first; it rises to 1."""
+    per_beta_steps: int = 1_000_000
+    """Steps over which it does; 0: it stays."""
+    actor_lr: float = 3e-4
+    """Learning rate of the policy."""
+    critic_lr: float = 1e-3
+    """Learning rate of the critics."""
+    lr_end: float = 1.0
+    """Multiplier of both learning rates in the end."""
+    lr_steps: int = 1_000_000
+    """Steps over which it is reached, linearly."""
+    tau: float = 0.005
+    """Soft update of the target critics, at every update."""
+    alpha: float = 1.0
+    """Temperature at first: the weight of the policy's entropy."""
+    alpha_lr: float = 1e-3
+    """Learning rate of the temperature; 0: it stays."""
+    target_entropy: float = 0.5
+    """What the temperature is learned for: this share of the most that choices can have; minus the numbers of a
+    continuous action, whatever it is."""
+    max_grad_norm: float = 0.0
+    """Clip the gradient norms of policy and critics; 0: do not."""
+    td_loss: Any = "mse"
+    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    """After each hidden layer."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
+    """Initialisation of the weights."""
+    encoder: Any = "auto"
+    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
+    network: Any = "mlp"
+    """Of policy and critics: mlp, or package.module:function(inputs, outputs)."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau", "alpha"))
+        if not self.hidden or any(units < 1 for units in self.hidden):
+            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+
+    @property
+    def name(self) -> str:
+        """What it is called by."""
+        return "sac"
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 1
+
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
+        more: SearchSpace = {"gamma": Range(0.97, 0.999), "tau": Range(0.002, 0.02, log=True)}
+        return {**rates, **more, "batch_size": Choice((128, 256)), "n_step": Choice((1, 3))}
+
+    def schedule(self, _num_envs: int) -> Schedule:
+        """When updates are due."""
+        return Schedule(self.update_every, first=self.learning_starts)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
+        """The replay memory: transitions of n steps."""
+        return replay_memory(self, env, lanes=lanes, seed=seed, storage=storage)
+
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> SAC:
+        """A learner of these settings."""
+        return SAC(self, env, device=device, seed=seed)
+
+
+class Drawn(NamedTuple):
+    """What a policy does in states ``[B]``: an action that was drawn, or all choices with their probabilities."""
+
+    action: Tensor | None
+    """Normalised, ``[B, n]``; None: choices are added up."""
+    log_prob: Tensor
+    """Of the action ``[B, 1]``, or of every choice ``[B, n]``."""
+    weight: Tensor
+    """What each counts in a mean over actions: 1, or its probability."""
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean of values ``[B, 1]`` or ``[B, n]`` over actions, ``[B]``."""
+        return (self.weight * values).sum(dim=-1)
+
+
+@final
+class SAC:
+    """A policy, two critics with their targets, and a temperature.
+
+    Args:
+        env: Its agent.
+    """
+
+    def __init__(self, config: SACConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.updates, self._version = config, 0, 0
+        self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        how: dict[str, Any] = {
+            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
+            "encoder": resolve("encoder", config.encoder, ENCODERS),
+            "network": resolve("network", config.network, {"mlp": None}),
+        }
+        group = env.groups[0]
+        space = group.action_space
+        if not isinstance(space, (spaces.Discrete, spaces.Box)):
+            raise OptionError("action space", "be Discrete or a Box", space, "PPO learns several choices at once.")
+        self._choices = int(space.n) if isinstance(space, spaces.Discrete) else 0
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            how["generator"] = generator
+            self.policy = ActorCritic(group, critic=False, squash=True, **how)
+            self._width = 0 if self._choices else self.policy.head.outputs // 2
+            self.critics = Critics(2, group.obs_space, self._width, outputs=self._choices or 1, **how)
+        self.target, self.temperature = target_of(self.critics), Temperature(config.alpha)
+        self._as_it_is = ObsNorm(env, enabled=False)
+        parts = {"policy": self.policy, "critics": self.critics, "critics_target": self.target}
+        self.networks.add("agent", nn.ModuleDict({**parts, "temperature": self.temperature}))
+        optimize = self.networks.optimize
+        self._policy = optimize("policy", self.policy, None, config.actor_lr, one=True)
+        self._critics = optimize("critics", self.critics, self.target, config.critic_lr, one=True)
+        self._alpha = optimize("alpha", self.temperature, None, config.alpha_lr, one=True)
+
+    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """One update from a batch of the memory."""
+        batch = memory.sample(self.config.batch_size)
+        metrics, td_error = self.update(batch)
+        if self.config.per_alpha:
+            memory.update_priorities(batch, td_error.abs().mean(dim=0).cpu().numpy())
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
+
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+        """One step of everything; metrics, and temporal-difference errors ``[2, B]``."""
+        config = self.config
+        self.updates, self._version = self.updates + 1, self._version + 1
+        rows = to_torch(dict(batch), self.networks.device)
+        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.updates * config.update_every))
+        how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
+        loss, td_error, q = self.critic_loss(rows)
+        metrics = {"critic_loss": loss.detach(), "critic_grad_norm": self._critics.step(loss, **how), "q": q.mean()}
+        loss, entropy = self.actor_loss(rows)
+        metrics |= {"actor_loss": loss.detach(), "actor_grad_norm": self._policy.step(loss, **how)}
+        if config.alpha_lr:
+            spare = (entropy - self._wanted(rows)).mean()
+            self._alpha.step((self.temperature.log_alpha * spare).sum(), max_grad_norm=0.0)
+        self._critics.update_target(config.tau)
+        return {**metrics, "alpha": self.temperature.alpha, "entropy": entropy.mean()}, td_error
+
+    def critic_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """(r + gamma^n E[min_i Q'_i(s', a') - alpha log pi(a'|s')] - Q_i(s, a))^2 for both; errors and Q ``[2, B]``."""
+        with torch.no_grad():
+            ahead = {name.removeprefix("next_"): rows[name] for name in rows if name.startswith("next_")}
+            drawn = self._drawn(ahead)
+            q = self.target(ahead["obs"], drawn.action).amin(dim=0)
+            next_value = drawn.mean(q - self.temperature.alpha * drawn.log_prob)
+            td_target = rows["reward"] + rows["discount"] * next_value
+        action = self.policy.head.stored(rows)
+        if self._choices:
+            q = self.critics(rows["obs"]).gather(2, action.expand(2, -1)[..., None])[..., 0]
+        else:
+            q = self.critics(rows["obs"], action)[..., 0]
+        td_error = td_target - q
+        loss = self._td_loss(td_error)
+        if self.config.per_alpha:
+            loss = loss * rows["weights"].float()
+        return loss.mean(dim=1).sum(), td_error.detach(), q.detach()
+
+    def actor_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+        """E[alpha log pi(a|s) - min_i Q_i(s, a)]; and the policy's entropy ``[B]``."""
+        drawn = self._drawn(rows)
+        with frozen(self._critics.parameters):
+            q = self.critics(rows["obs"], drawn.action).amin(dim=0)
+        loss = drawn.mean(self.temperature.alpha * drawn.log_prob - q).mean()
+        return loss, -drawn.mean(drawn.log_prob).detach()
+
+    def _drawn(self, rows: Mapping[str, Any]) -> Drawn:
+        distribution: Any = self.policy(rows, {}).distribution
+        if self._choices:
+            return Drawn(None, distribution.log_probs, distribution.log_probs.exp())
+        action, log_prob = distribution.rsample_with_log_prob(self.networks.generator)
+        return Drawn(action, log_prob[:, None], torch.ones_like(log_prob[:, None]))
+
+    def _wanted(self, rows: Mapping[str, Any]) -> Any:
+        """The entropy that the temperature is learned for, ``[B]`` or one for all."""
+        if not self._choices:
+            return -float(self._width)
+        free = rows["avail_actions"].sum(dim=-1).float() if self.policy.group.avail else torch.tensor(self._choices)
+        return self.config.target_entropy * torch.log(free)
+
+    def weights(self) -> Weights:
+        """The policy."""
+        return published(self._version, nn.ModuleList([self.policy, self._as_it_is]))
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> SoloActor:
+        """An agent that acts with the weights of now."""
+        how: dict[str, Any] = {"explore": explore, "seed": seed, "random_steps": self.config.learning_starts}
+        device = self.networks.device
+        return SoloActor(copy.deepcopy(self.policy), self._as_it_is, num_envs, device, replayed=True, **how)
+
+    def policy_module(self) -> LikeliestAction:
+        """The policy alone, as a function of tensors; a copy."""
+        return LikeliestAction(copy.deepcopy(self.policy), self._as_it_is)
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agent."""
+        return {self.policy.group.name: self.policy}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self._version = int(state["updates"]), self._version + 1

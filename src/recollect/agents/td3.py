@@ -1,0 +1,257 @@
+"""TD3: twin delayed deterministic policy gradients (Fujimoto et al. 2018) of one agent.
+
+With one critic, no delay and no smoothing DDPG (Lillicrap et al. 2016). See docs/algorithms/td3.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.checks import check
+from recollect.agents.interface import Schedule, Weights
+from recollect.agents.one_agent import replay_memory
+from recollect.agents.policy_modules import TanhAction
+from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.state import Networks, published
+from recollect.agents.td3_actor import NOISES, DeterministicActor, TanhPolicy
+from recollect.envs.interface import Env
+from recollect.errors import OptionError
+from recollect.learn.critics import Critics
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.factories import resolve
+from recollect.learn.kernels import ACTIVATIONS
+from recollect.learn.losses import TD_LOSSES
+from recollect.learn.networks import INITS
+from recollect.learn.optimizers import frozen
+from recollect.learn.polyak import target_of
+from recollect.learn.schedules import linear
+from recollect.memory import Memory, Storage
+from recollect.tensors import to_torch
+
+__all__ = ["TD3", "TD3Config"]
+
+_CHOICES = {"noise": tuple(NOISES), "activation": tuple(ACTIVATIONS), "init": INITS}
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end"), (0, 1)),
+    **dict.fromkeys(("batch_size", "n_step", "lr_steps", "policy_delay"), (1, math.inf)),
+    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
+    **dict.fromkeys(("per_beta_steps", "noise_scale", "target_noise", "target_noise_clip"), (0, math.inf)),
+    "update_every": (0.01, math.inf),
+}
+
+
+@final
+@dataclass(frozen=True)
+class TD3Config:
+    """Settings of TD3 and DDPG."""
+
+    single_agent: ClassVar[bool] = True
+
+    gamma: float = 0.99
+    """Discount of a step."""
+    batch_size: int = 256
+    """Transitions of a batch."""
+    capacity: int = 1_000_000
+    """Rows of the replay memory, about."""
+    learning_starts: int = 5_000
+    """Steps before the first update, whose actions are uniform."""
+    update_every: float = 1.0
+    """Steps for each update; below 1: several updates a step."""
+    n_step: int = 1
+    """Steps of reward before the bootstrap."""
+    per_alpha: float = 0.0
+    """Exponent of prioritised replay; 0 is uniform."""
+    per_beta: float = 0.4
+    """Exponent of its importance weights at first; it rises to 1."""
+    per_beta_steps: int = 1_000_000
+    """Steps over which it does; 0: it stays."""
+    twin: bool = True
+    """Whether the lower of two critics' values is learned from."""
+    policy_delay: int = 2
+    """Updates of the critics for one of the policy and of the targets."""
+    target_noise: float = 0.2
+    """Deviation of the noise on the target policy's actions, where -1 to 1 spans them; 0: none."""
+    target_noise_clip: float = 0.5
+    """The most of it."""
+    noise: Literal["gaussian", "ou"] = "gaussian"
+    """What explores: gaussian, or ou (a walk by Ornstein and Uhlenbeck)."""
+    noise_scale: float = 0.1
+    """Its deviation."""
+    actor_lr: float = 1e-3
+    """Learning rate of the policy."""
+    critic_lr: float = 1e-3
+    """Learning rate of the critics."""
+    lr_end: float = 1.0
+    """Multiplier of both learning rates in the end."""
+    lr_steps: int = 1_000_000
+    """Steps over which it is reached, linearly."""
+    tau: float = 0.005
+    """Soft update of the targets."""
+    max_grad_norm: float = 0.0
+    """Clip the gradient norms of policy and critics; 0: do not."""
+    td_loss: Any = "mse"
+    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    """After each hidden layer."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
+    """Initialisation of the weights."""
+    encoder: Any = "auto"
+    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
+    network: Any = "mlp"
+    """Of policy and critics: mlp, or package.module:function(inputs, outputs)."""
+
+    def __post_init__(self) -> None:
+        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau"))
+        if not self.hidden or any(units < 1 for units in self.hidden):
+            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+
+    @property
+    def name(self) -> str:
+        """What it is called by: td3 or ddpg."""
+        return "td3" if self.twin else "ddpg"
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        if self.twin:
+            return "TD3: deterministic policy gradients, with the lower of two critics."
+        return "DDPG: deterministic policy gradients."
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 1
+
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
+        more: SearchSpace = {"gamma": Range(0.97, 0.999), "noise_scale": Range(0.03, 0.3, log=True)}
+        return {**rates, **more, "batch_size": Choice((100, 256)), "n_step": Choice((1, 3))}
+
+    def schedule(self, _num_envs: int) -> Schedule:
+        """When updates are due."""
+        return Schedule(self.update_every, first=self.learning_starts)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
+        """The replay memory: transitions of n steps."""
+        return replay_memory(self, env, lanes=lanes, seed=seed, storage=storage)
+
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> TD3:
+        """A learner of these settings."""
+        return TD3(self, env, device=device, seed=seed)
+
+
+@final
+class TD3:
+    """A policy, one critic or two, and their targets.
+
+    Args:
+        env: Its agent.
+    """
+
+    def __init__(self, config: TD3Config, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.updates, self._version = config, 0, 0
+        self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        how: dict[str, Any] = {
+            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
+            "encoder": resolve("encoder", config.encoder, ENCODERS),
+            "network": resolve("network", config.network, {"mlp": None}),
+        }
+        group = env.groups[0]
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            self.policy = TanhPolicy(group, name=config.name.upper(), generator=generator, **how)
+            width, count = self.policy.box.width, 2 if config.twin else 1
+            self.critics = Critics(count, group.obs_space, width, generator=generator, **how)
+        self.policy_target, self.critics_target = target_of(self.policy), target_of(self.critics)
+        parts = {"policy": self.policy, "critics": self.critics}
+        targets = {"policy_target": self.policy_target, "critics_target": self.critics_target}
+        self.networks.add("agent", nn.ModuleDict({**parts, **targets}))
+        optimize = self.networks.optimize
+        self._policy = optimize("policy", self.policy, self.policy_target, config.actor_lr, one=True)
+        self._critics = optimize("critics", self.critics, self.critics_target, config.critic_lr, one=True)
+
+    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """One update from a batch of the memory."""
+        batch = memory.sample(self.config.batch_size)
+        metrics, td_error = self.update(batch)
+        if self.config.per_alpha:
+            memory.update_priorities(batch, td_error.abs().mean(dim=0).cpu().numpy())
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
+
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+        """One step of the critics, and of the policy when it is due; metrics, and errors ``[N, B]``."""
+        config = self.config
+        self.updates, self._version = self.updates + 1, self._version + 1
+        rows = to_torch(dict(batch), self.networks.device)
+        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.updates * config.update_every))
+        how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
+        loss, td_error, q = self.critic_loss(rows)
+        metrics = {"critic_loss": loss.detach(), "critic_grad_norm": self._critics.step(loss, **how), "q": q.mean()}
+        if self.updates % config.policy_delay == 0:
+            loss = self.actor_loss(rows)
+            metrics |= {"actor_loss": loss.detach(), "actor_grad_norm": self._policy.step(loss, **how)}
+            self._policy.update_target(config.tau)
+            self._critics.update_target(config.tau)
+        return metrics, td_error
+
+    def critic_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """(r + gamma^n min_i Q'_i(s', pi'(s') + noise) - Q_i(s, a))^2 for all i; errors and Q ``[N, B]`` too."""
+        config = self.config
+        with torch.no_grad():
+            action = self.policy_target(rows["next_obs"])
+            if config.target_noise:
+                noise = torch.randn(action.shape, generator=self.networks.generator, device=action.device)
+                most = config.target_noise_clip
+                action = (action + (config.target_noise * noise).clamp(-most, most)).clamp(-1, 1)
+            next_q = self.critics_target(rows["next_obs"], action)[..., 0].amin(dim=0)
+            td_target = rows["reward"] + rows["discount"] * next_q
+        q = self.critics(rows["obs"], self.policy.box.normalize(rows["action"]))[..., 0]
+        td_error = td_target - q
+        loss = self._td_loss(td_error)
+        if config.per_alpha:
+            loss = loss * rows["weights"].float()
+        return loss.mean(dim=1).sum(), td_error.detach(), q.detach()
+
+    def actor_loss(self, rows: Mapping[str, Any]) -> Tensor:
+        """-E[Q_1(s, pi(s))]."""
+        with frozen(self._critics.parameters):
+            return -self.critics.first(rows["obs"], self.policy(rows["obs"])).mean()
+
+    def weights(self) -> Weights:
+        """The policy."""
+        return published(self._version, self.policy)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> DeterministicActor:
+        """An agent that acts with the weights of now."""
+        config, policy = self.config, copy.deepcopy(self.policy)
+        how: dict[str, Any] = {"explore": explore, "seed": seed, "noise": config.noise, "scale": config.noise_scale}
+        return DeterministicActor(policy, num_envs, self.networks.device, random_steps=config.learning_starts, **how)
+
+    def policy_module(self) -> TanhAction:
+        """The policy alone, as a function of tensors; a copy."""
+        return TanhAction(copy.deepcopy(self.policy))
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agent."""
+        return {self.policy.group.name: self.policy}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self._version = int(state["updates"]), self._version + 1
