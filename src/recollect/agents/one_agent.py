@@ -12,7 +12,7 @@ from recollect.errors import OptionError
 from recollect.memory import Memory, NStep, Prioritized, Storage, Uniform
 from recollect.memory.samplers import Linear
 
-__all__ = ["observed_space", "replay_memory"]
+__all__ = ["observed_space", "replay_memory", "sampler_of"]
 
 
 def replay_memory(config: Any, env: Env, *, lanes: int, seed: int, storage: Storage | None) -> Memory:
@@ -24,15 +24,20 @@ def replay_memory(config: Any, env: Env, *, lanes: int, seed: int, storage: Stor
     """
     frames = getattr(config, "frame_stack", 1)
     rows = max(config.capacity // lanes, 2 * (config.n_step + frames) + 2)
-    sampler: Any = Uniform()
-    if config.per_alpha:
-        batches = int(config.per_beta_steps / config.update_every)
-        beta = Linear(config.per_beta, 1.0, steps=batches) if batches else config.per_beta
-        sampler = Prioritized(alpha=config.per_alpha, beta=beta)
-    parts: dict[str, Any] = {"sampler": sampler, "window": NStep(config.n_step, gamma=config.gamma), "storage": storage}
+    window = NStep(config.n_step, gamma=config.gamma)
+    parts: dict[str, Any] = {"sampler": sampler_of(config), "window": window, "storage": storage}
     if frames > 1:
         parts["stack"] = {"obs": frames}
     return Memory(env.schema, capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
+
+
+def sampler_of(config: Any) -> Uniform | Prioritized:
+    """Uniform, or prioritised by per_alpha, with importance weights that rise from per_beta to 1."""
+    if not config.per_alpha:
+        return Uniform()
+    batches = int(config.per_beta_steps / config.update_every)
+    beta = Linear(config.per_beta, 1.0, steps=batches) if batches else config.per_beta
+    return Prioritized(alpha=config.per_alpha, beta=beta)
 
 
 def observed_space(space: Space[Any], frames: int) -> Space[Any]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, one_step
 from recollect.agents.q_networks import QNetworks
+from recollect.agents.recurrent_q import RecurrentQ
 from recollect.agents.solo_policy import ActorCritic
 from recollect.agents.td3_actor import TanhPolicy
 from recollect.agents.transitions import GroupReader
@@ -23,6 +24,7 @@ from recollect.memory.batch import nested
 
 __all__ = [
     "BestAction",
+    "BestActionOfState",
     "DeterministicPolicy",
     "GreedyPolicy",
     "Inputs",
@@ -46,6 +48,14 @@ def _observed(group: AgentGroup) -> Inputs:
     return found
 
 
+def _observed_alone(group: AgentGroup, frames: int = 1) -> Inputs:
+    """The same of one agent, without its axis, and with one of frames where there are several."""
+    stack = (frames,) if frames > 1 else ()
+    return {
+        key: ((*(stack if key == "obs" else ()), *shape[1:]), kind) for key, (shape, kind) in _observed(group).items()
+    }
+
+
 def _fields(group: AgentGroup, given: Mapping[str, Tensor]) -> Any:
     tree = nested(dict(given))
     return tree[group.name] if group.name else tree
@@ -57,16 +67,32 @@ class BestAction(nn.Module):
 
     def __init__(self, network: QNetwork, group: AgentGroup, frames: int) -> None:
         super().__init__()
-        self._network, stack = network, (frames,) if frames > 1 else ()
-        self.inputs: Inputs = {}
-        for key, (shape, dtype) in _observed(group).items():
-            self.inputs[key] = (((*stack, *shape[1:]) if key == "obs" else shape[1:]), dtype)
+        self._network = network
+        self.inputs: Inputs = _observed_alone(group, frames)
         self.outputs = ("action",)
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """The best actions, by the order of ``inputs``."""
         given = nested(dict(zip(self.inputs, values, strict=True)))
         return (greedy(self._network(given["obs"]), given.get("avail_actions")) + self._network.start,)
+
+
+@final
+class BestActionOfState(nn.Module):
+    """R2D2's: observations ``[E, ...]``, or stacks of them, and states (zeros at first) in; actions and states out."""
+
+    def __init__(self, network: RecurrentQ, group: AgentGroup, frames: int) -> None:
+        super().__init__()
+        self._network = network
+        self.inputs: Inputs = _observed_alone(group, frames) | {"hidden_state": ((network.units,), torch.float32)}
+        self.outputs = ("action", "next_hidden_state")
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """The best actions and the next states, by the order of ``inputs``."""
+        given = nested(dict(zip(self.inputs, values, strict=True)))
+        state = given["hidden_state"]
+        q, state = self._network(given["obs"], Packed([len(state)], state))
+        return greedy(q, given.get("avail_actions")) + self._network.start, state
 
 
 @final
@@ -178,7 +204,7 @@ class LikeliestAction(nn.Module):
     def __init__(self, network: ActorCritic, obs_norm: ObsNorm) -> None:
         super().__init__()
         self._network, self._obs_norm = network, obs_norm
-        self.inputs: Inputs = {key: (shape[1:], dtype) for key, (shape, dtype) in _observed(network.group).items()}
+        self.inputs: Inputs = _observed_alone(network.group)
         self.outputs: tuple[str, ...] = ("action",)
         for name, part in network.recurrent.items():
             self.inputs[name] = ((part.state_size,), torch.float32)
@@ -200,7 +226,7 @@ class TanhAction(nn.Module):
     def __init__(self, policy: TanhPolicy) -> None:
         super().__init__()
         self._policy = policy
-        self.inputs: Inputs = {key: (shape[1:], dtype) for key, (shape, dtype) in _observed(policy.group).items()}
+        self.inputs: Inputs = _observed_alone(policy.group)
         self.outputs = ("action",)
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:

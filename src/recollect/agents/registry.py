@@ -17,6 +17,7 @@ from recollect.agents.masac import MASACConfig
 from recollect.agents.mfq import MFQConfig
 from recollect.agents.ppo import PPOConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.agents.r2d2 import R2D2Config
 from recollect.agents.sac import SACConfig
 from recollect.agents.td3 import TD3Config
 from recollect.errors import OptionError
@@ -114,3 +115,7 @@ register("pg")(lambda: PPOConfig(critic=False, clip=0.0, epochs=1, minibatches=1
 register("td3")(TD3Config)
 register("ddpg")(lambda: TD3Config(twin=False, policy_delay=1, target_noise=0.0))
 register("sac")(SACConfig)
+register("r2d2")(R2D2Config)
+register("drqn")(
+    lambda: R2D2Config(stored_state=False, burn_in=0, per_alpha=0.0, n_step=1, rescale=False, double_q=False)
+)

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["TD_LOSSES", "clipped_surrogate", "clipped_value", "huber", "masked_mean", "squared"]
+__all__ = [
+    "TD_LOSSES",
+    "clipped_surrogate",
+    "clipped_value",
+    "huber",
+    "masked_mean",
+    "rescaled",
+    "rescaled_inverse",
+    "squared",
+]
 
 
 def squared(td_error: Tensor) -> Tensor:
@@ -49,6 +58,29 @@ def clipped_value(
     """The larger of the losses of a value and of one that moved from the old value by at most ``clip``."""
     near = old_value + (value - old_value).clamp(-clip, clip)
     return torch.maximum(loss(returns - value), loss(returns - near))
+
+
+_SLOPE = 1e-3
+
+
+def rescaled(value: Tensor) -> Tensor:
+    """h(x) = sgn(x) (sqrt(|x| + 1) - 1) + eps x: small enough to learn, and invertible (Pohlen et al. 2018).
+
+    >>> rescaled(torch.tensor([0.0, 3.0, -8.0]))
+    tensor([ 0.0000,  1.0030, -2.0080])
+    """
+    return value.sign() * ((value.abs() + 1).sqrt() - 1) + _SLOPE * value
+
+
+def rescaled_inverse(value: Tensor) -> Tensor:
+    """What ``rescaled`` makes these of.
+
+    >>> rescaled_inverse(torch.tensor([0.0, 1.003, -2.008]))
+    tensor([ 0.0000,  3.0000, -8.0000])
+    """
+    exact = value if value.device.type == "mps" else value.double()  # the difference of two near roots
+    root = ((1 + 4 * _SLOPE * (exact.abs() + 1 + _SLOPE)).sqrt() - 1) / (2 * _SLOPE)
+    return (exact.sign() * (root.square() - 1)).to(value.dtype)
 
 
 TD_LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"mse": squared, "huber": huber}

@@ -7,7 +7,16 @@ from typing import Any, final
 
 import numpy as np
 
-__all__ = ["AgentSequences", "PackedEpisodes", "Segments", "pack_segments", "pack_sequences", "trim_inactive"]
+__all__ = [
+    "AgentSequences",
+    "PackedEpisodes",
+    "Segments",
+    "Spans",
+    "pack_segments",
+    "pack_sequences",
+    "pack_spans",
+    "trim_inactive",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -144,3 +153,35 @@ def pack_segments(starts: Array, mask: Array) -> Segments:
         sequence=sequence,
         carried=(first == 0) & ~starts[sequence, first],
     )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Rows of sequences ``[B, T]`` that follow each other, packed: by time, the longest first."""
+
+    rows: Array
+    """For each packed row its place among ``[B * T]``, ``[R]``."""
+    batch_sizes: Array
+    """Sequences that are still going at each time."""
+    sequence: Array
+    """Which sequences they are, ``[S]``; those without a row are left out."""
+
+
+def pack_spans(first: Array, count: Array, width: int) -> Spans:
+    """How some rows of every sequence are packed.
+
+    >>> spans = pack_spans(np.array([1, 0, 2]), np.array([2, 3, 0]), width=4)
+    >>> spans.rows.tolist(), spans.batch_sizes.tolist(), spans.sequence.tolist()
+    ([4, 1, 5, 2, 6], [2, 2, 1], [1, 0])
+
+    Args:
+        first: The first of a sequence's rows, ``[B]``.
+        count: How many there are, ``[B]``.
+        width: Rows that sequences have place for, T.
+    """
+    order = np.argsort(-count, kind="stable")
+    order = order[count[order] > 0]
+    time = np.arange(count[order[0]] if len(order) else 0)[:, None]
+    going = time < count[order]
+    return Spans(rows=((order * width + first[order]) + time)[going], batch_sizes=going.sum(axis=1), sequence=order)

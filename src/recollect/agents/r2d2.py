@@ -1,0 +1,302 @@
+"""R2D2: recurrent Q-learning from prioritised sequences with stored states (Kapturowski et al. 2019).
+
+With uniform sequences from an empty state DRQN (Hausknecht and Stone 2015). See docs/algorithms/r2d2.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from recollect.agents.checks import check
+from recollect.agents.interface import Schedule, Weights
+from recollect.agents.one_agent import observed_space, sampler_of
+from recollect.agents.policy_modules import BestActionOfState
+from recollect.agents.recurrent_q import RecurrentQ, RecurrentQActor
+from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.state import Networks, published
+from recollect.envs.interface import Env
+from recollect.learn.agent_networks import Packed
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.exploration import greedy
+from recollect.learn.factories import resolve
+from recollect.learn.losses import TD_LOSSES, masked_mean, rescaled, rescaled_inverse
+from recollect.learn.polyak import target_of
+from recollect.learn.schedules import linear
+from recollect.learn.sequences import pack_spans
+from recollect.memory import Memory, Sequence, Storage
+from recollect.schema import Field
+from recollect.tensors import map_tensors, to_torch
+
+__all__ = ["R2D2", "R2D2Config"]
+
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma", "per_alpha", "per_beta", "priority_eta", "tau", "lr_end"), (0, 1)),
+    **dict.fromkeys(("epsilon_start", "epsilon_end"), (0, 1)),
+    **dict.fromkeys(
+        ("batch_size", "length", "update_every", "n_step", "lr_steps", "target_every", "hidden"), (1, math.inf)
+    ),
+    **dict.fromkeys(("burn_in", "capacity", "learning_starts", "lr", "max_grad_norm", "eps"), (0, math.inf)),
+    **dict.fromkeys(("epsilon_steps", "per_beta_steps"), (0, math.inf)),
+    "frame_stack": (1, 64),
+}
+
+
+@final
+@dataclass(frozen=True)
+class R2D2Config:
+    """Settings of R2D2 and DRQN."""
+
+    single_agent: ClassVar[bool] = True
+
+    gamma: float = 0.99
+    """Discount of a step."""
+    batch_size: int = 32
+    """Sequences of a batch."""
+    length: int = 20
+    """Steps of a sequence that are learned from."""
+    burn_in: int = 10
+    """Steps before them that only warm up a state."""
+    stored_state: bool = True
+    """Whether sequences begin from the state that the actor had, or from an empty one."""
+    capacity: int = 100_000
+    """Rows of the replay memory, about."""
+    learning_starts: int = 1_000
+    """Steps before the first update."""
+    update_every: int = 4
+    """Steps for each update."""
+    n_step: int = 3
+    """Steps of reward before the bootstrap."""
+    per_alpha: float = 0.6
+    """Exponent of prioritised replay; 0 is uniform."""
+    per_beta: float = 0.4
+    """Exponent of its importance weights at first; it rises to 1."""
+    per_beta_steps: int = 100_000
+    """Steps over which it does; 0: it stays."""
+    priority_eta: float = 0.9
+    """A sequence's priority is this share of its largest error, and the rest of its mean error."""
+    rescale: bool = True
+    """Whether values are learned as h(x) = sgn(x) (sqrt(|x| + 1) - 1) + .001 x."""
+    double_q: bool = True
+    """Whether the online network chooses the action that the target network values."""
+    lr: float = 1e-3
+    """Learning rate."""
+    lr_end: float = 1.0
+    """Its multiplier in the end."""
+    lr_steps: int = 1_000_000
+    """Steps over which it is reached, linearly."""
+    eps: float = 1e-8
+    """What Adam adds to its divisor."""
+    tau: float = 0.01
+    """How far the target network goes at an update of it; 1: all the way."""
+    target_every: int = 1
+    """Updates for an update of the target network."""
+    epsilon_start: float = 1.0
+    """Share of random actions at first."""
+    epsilon_end: float = 0.05
+    """Share of random actions later."""
+    epsilon_steps: int = 10_000
+    """Steps over which it falls."""
+    max_grad_norm: float = 10.0
+    """Clip the gradient norm; 0: do not."""
+    td_loss: Any = "huber"
+    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    frame_stack: int = 1
+    """Frames that networks see at once."""
+    hidden: int = 64
+    """Units of the layer before the GRU, and of the GRU."""
+    encoder: Any = "auto"
+    """Of observations: auto (by the space), flat, convolutions, or package.module:function(space)."""
+
+    def __post_init__(self) -> None:
+        check(self, {}, _RANGES, above_zero=("lr", "lr_end", "tau", "eps"))
+
+    @property
+    def name(self) -> str:
+        """What it is called by: r2d2 or drqn."""
+        return "r2d2" if self.stored_state else "drqn"
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        if self.stored_state:
+            return "R2D2: recurrent Q-learning from prioritised sequences with stored states."
+        return "DRQN: recurrent Q-learning from sequences."
+
+    @property
+    def default_num_envs(self) -> int:
+        """Vectorised environments that suit it."""
+        return 8
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """Settings of published code."""
+        if not self.stored_state:
+            return {}
+        paper = {"gamma": 0.997, "length": 80, "burn_in": 40, "n_step": 5, "per_alpha": 0.9, "per_beta": 0.6}
+        more = {"batch_size": 64, "lr": 1e-4, "eps": 1e-3, "tau": 1.0, "target_every": 2_500, "hidden": 512}
+        return {"paper": {**paper, **more, "capacity": 4_000_000, "per_beta_steps": 0}}
+
+    @property
+    def search_space(self) -> SearchSpace:
+        """What is worth searching."""
+        more: SearchSpace = {"gamma": Range(0.97, 0.999), "tau": Range(0.002, 0.05, log=True)}
+        more |= {"length": Choice((10, 20, 40)), "burn_in": Choice((0, 10, 20)), "hidden": Choice((64, 128))}
+        return {"lr": Range(1e-4, 3e-3, log=True), **more, "n_step": Choice((1, 3, 5))}
+
+    def schedule(self, _num_envs: int) -> Schedule:
+        """When updates are due."""
+        return Schedule(self.update_every, first=self.learning_starts)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
+        """The replay memory: sequences, and the states that they begin from."""
+        state = {"q_state": Field((self.hidden,))} if self.stored_state else {}
+        window = Sequence(self.length, burn_in=self.burn_in, start_fields=tuple(state), gamma=self.gamma)
+        rows = max(self.capacity // lanes, 2 * (self.length + self.burn_in + self.frame_stack) + 2)
+        parts: dict[str, Any] = {"sampler": sampler_of(self), "window": window, "storage": storage}
+        if self.frame_stack > 1:
+            parts["stack"] = {"obs": self.frame_stack}
+        return Memory(env.schema.with_fields(**state), capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
+
+    def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> R2D2:
+        """A learner of these settings."""
+        return R2D2(self, env, device=device, seed=seed)
+
+
+@final
+class R2D2:
+    """A recurrent Q-network and its target.
+
+    Args:
+        env: Its agent.
+    """
+
+    def __init__(self, config: R2D2Config, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.updates, self._version = config, 0, 0
+        self.group = env.groups[0]
+        self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
+        encoder = resolve("encoder", config.encoder, ENCODERS)
+        space = observed_space(self.group.obs_space, config.frame_stack)
+        self.networks = Networks(device, seed)
+        with self.networks.seeded() as generator:
+            units = {"units": config.hidden, "encoder": encoder, "generator": generator}
+            self.online = RecurrentQ(space, self.group.action_space, **units)
+        self.target = target_of(self.online)
+        self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
+        self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, one=True)
+
+    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """One update from a batch of the memory."""
+        batch = memory.sample(self.config.batch_size)
+        metrics, priority = self.update(batch)
+        if self.config.per_alpha:
+            memory.update_priorities(batch, priority.cpu().numpy())
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": int(batch["lengths"].sum())}
+
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+        """One step of the network; metrics, and priorities of the sequences ``[B]``."""
+        config = self.config
+        self.updates, self._version = self.updates + 1, self._version + 1
+        td_error, mask, q = self.td_error(batch)
+        loss = self._td_loss(td_error)
+        if config.per_alpha:
+            loss = loss * torch.as_tensor(batch["weights"], dtype=torch.float32, device=q.device)[:, None]
+        loss = masked_mean(loss, mask)
+        scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
+        if self.updates % config.target_every == 0:
+            self.trained.update_target(config.tau)
+        size = td_error.detach().abs() * mask
+        mean, eta = size.sum(dim=1) / mask.sum(dim=1), config.priority_eta
+        metrics = {"loss": loss.detach(), "grad_norm": norm, "q": masked_mean(q.detach(), mask)}
+        return metrics, eta * size.amax(dim=1) + (1 - eta) * mean
+
+    def td_error(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """h(r_t + ... + gamma^n h^-1(Q'(s_t+n, a*))) - Q(s_t, a_t) of steps ``[B, L]``; which of them count, and Q."""
+        config, skipped = self.config, self.config.burn_in
+        rows = to_torch(dict(batch), self.networks.device)
+        online, target = self._unrolled(self.online, batch, rows), self._unrolled(self.target, batch, rows)
+        reward, discount, mask = (rows[name][:, skipped:] for name in ("reward", "discount", "mask"))
+        action = rows["action"][:, skipped:].long() - self.online.start
+        q = online[:, :-1].gather(2, (action * mask)[..., None])[..., 0]
+        with torch.no_grad():
+            chooser = online if config.double_q else target
+            avail = rows["avail_actions"][:, skipped + 1 :] if self.group.avail else None
+            best = greedy(chooser[:, 1:], avail)
+            value = target[:, 1:].gather(2, best[..., None])[..., 0]
+            value = rescaled_inverse(value) if config.rescale else value
+            shorter = reward + discount * value
+            returns = shorter
+            for _ in range(config.n_step - 1):  # one step more each time, where there is one
+                longer = reward[:, :-1] + discount[:, :-1] * returns[:, 1:]
+                returns = torch.cat([torch.where(mask[:, 1:], longer, shorter[:, :-1]), shorter[:, -1:]], dim=1)
+            returns = rescaled(returns) if config.rescale else returns
+        return (returns - q) * mask, mask, q
+
+    def _unrolled(self, network: RecurrentQ, batch: Mapping[str, Any], rows: Mapping[str, Any]) -> Tensor:
+        """Q ``[B, L + 1, n]`` of what was seen before and after the steps to learn from."""
+        skipped, starts, lengths = self.config.burn_in, batch["starts"], batch["lengths"]
+        width = starts.shape[1] + 1
+        begun = starts[:, : skipped + 1]
+        first = np.where(begun.any(axis=1), begun.argmax(axis=1), 0)  # nothing is before an episode's first step
+        state = torch.zeros(len(first), network.units, device=self.networks.device)
+        if self.config.stored_state:
+            carried = torch.from_numpy(~begun.any(axis=1)).to(state.device)
+            state = rows["q_state"] * carried[:, None]
+        with torch.no_grad():
+            _, state, _ = self._span(network, rows["obs"], state, first, skipped - first, width)
+        q, _, places = self._span(network, rows["obs"], state, np.full_like(first, skipped), lengths + 1, width)
+        whole = q.new_zeros(len(first) * width, q.shape[1]).index_copy(0, places, q)
+        return whole.view(len(first), width, -1)[:, skipped:]
+
+    def _span(
+        self, network: RecurrentQ, obs: Any, state: Tensor, first: Any, count: Any, width: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Q of some rows of every sequence, states ``[B, size]`` after them, and where these rows are in ``[B T]``."""
+        spans, device = pack_spans(first, count, width), state.device
+        places, sequence = (torch.from_numpy(each).to(device) for each in (spans.rows, spans.sequence))
+        if not len(sequence):
+            return state.new_zeros(0, network.actions), state, places
+        seen = map_tensors(lambda x: x.flatten(0, 1).index_select(0, places), obs)
+        q, last = network(seen, Packed(spans.batch_sizes.tolist(), state.index_select(0, sequence)))
+        return q, state.index_copy(0, sequence, last), places
+
+    def epsilon(self, step: int) -> float:
+        """Share of random actions after some steps."""
+        config = self.config
+        return linear(config.epsilon_start, config.epsilon_end, config.epsilon_steps, step)
+
+    def weights(self) -> Weights:
+        """The network."""
+        return published(self._version, self.online)
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> RecurrentQActor:
+        """An agent that acts with the weights of now."""
+        how: dict[str, Any] = {"explore": explore, "seed": seed, "epsilon": self.epsilon}
+        how |= {"frame_stack": self.config.frame_stack, "stored_state": self.config.stored_state}
+        return RecurrentQActor(copy.deepcopy(self.online), num_envs, self.networks.device, **how)
+
+    def policy_module(self) -> BestActionOfState:
+        """The policy alone, as a module of tensors."""
+        return BestActionOfState(copy.deepcopy(self.online), self.group, self.config.frame_stack)
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agent."""
+        return {self.group.name: self.online}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
+        self.updates, self._version = int(state["updates"]), self._version + 1

@@ -1,0 +1,127 @@
+"""One agent's recurrent Q-network, and the actor that acts by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import numpy as np
+import torch
+from gymnasium import Space, spaces
+from torch import Tensor, nn
+
+from recollect.agents.interface import Weights
+from recollect.agents.state import load_weights
+from recollect.errors import OptionError
+from recollect.learn.agent_networks import AgentNetworks, Packed
+from recollect.learn.encoders import Encoder, EncoderFactory
+from recollect.learn.exploration import epsilon_greedy, greedy
+from recollect.memory import FrameStack
+from recollect.tensors import from_env
+
+__all__ = ["RecurrentQ", "RecurrentQActor"]
+
+
+@final
+class RecurrentQ(nn.Module):
+    """Q of every action, by what was seen so far: an encoder, a layer, a GRU and a layer.
+
+    Args:
+        units: Of the layer before the GRU, and of the GRU.
+    """
+
+    def __init__(
+        self,
+        obs_space: Space[Any],
+        action_space: Space[Any],
+        *,
+        units: int,
+        encoder: EncoderFactory | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(action_space, spaces.Discrete):
+            remedy = "PPO learns continuous actions by a recurrent network."
+            raise OptionError("action space", "be Discrete", action_space, remedy)
+        self.actions, self.start, self.units = int(action_space.n), int(action_space.start), units
+        self.encoder = Encoder(obs_space, encoder)
+        how: dict[str, Any] = {"hidden": (units,), "recurrent": True, "generator": generator}
+        self.network = AgentNetworks(1, self.encoder.features, self.actions, **how)
+
+    def forward(self, obs: Any, packed: Packed) -> tuple[Tensor, Tensor]:
+        """Q ``[R, n]`` of packed sequences of observations, and their last states ``[S, units]``."""
+        q, state = self.network(self.encoder(obs)[:, None], Packed(packed.batch_sizes, packed.state[:, None]))
+        return q[:, 0], state[:, 0]
+
+
+@final
+class RecurrentQActor:
+    """An agent in each of some environments.
+
+    Args:
+        network: Becomes this actor's own.
+        explore: Whether some actions are random; else they are the best.
+        epsilon: Share of random actions after some steps.
+        frame_stack: Frames that the network sees at once.
+        stored_state: Whether rows hold the state before their step.
+    """
+
+    def __init__(
+        self,
+        network: RecurrentQ,
+        num_envs: int,
+        device: torch.device,
+        *,
+        explore: bool,
+        seed: int,
+        epsilon: Callable[[int], float],
+        frame_stack: int,
+        stored_state: bool,
+    ) -> None:
+        self._network, self._device, self._explore, self._epsilon = network, device, explore, epsilon
+        self._generator = torch.Generator(device).manual_seed(seed)
+        self._frames = FrameStack(frame_stack, num_envs) if frame_stack > 1 else None
+        self._begun = np.ones(num_envs, bool)
+        self._stored = stored_state and explore
+        self._state = torch.zeros(num_envs, network.units, device=device)
+        self._version = -1
+
+    @torch.no_grad()
+    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Actions ``[E]``, and the states that they came from."""
+        if self._frames is not None:
+            obs = {**obs, "obs": self._frames(obs["obs"], self._begun)}
+            self._begun[:] = False
+        seen, before = from_env(obs, self._device), self._state
+        q, self._state = self._network(seen["obs"], Packed([len(before)], before))
+        mask = seen.get("avail_actions")
+        action = epsilon_greedy(q, self._epsilon(step), self._generator, mask) if self._explore else greedy(q, mask)
+        extras = {"q_state": before.cpu().numpy()} if self._stored else {}
+        return {"action": (action + self._network.start).cpu().numpy()}, extras
+
+    def reset(self, mask: Any) -> None:
+        """Begin anew where episodes ended, ``[E]``."""
+        ended = np.asarray(mask, bool)
+        self._begun |= ended
+        self._state = self._state.masked_fill(torch.from_numpy(ended).to(self._device)[:, None], 0.0)
+
+    def load(self, weights: Weights) -> None:
+        """Take published weights, unless they are the ones it has."""
+        if weights.version != self._version:
+            load_weights(self._network, weights)
+            self._version = weights.version
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything to go on from but the weights."""
+        kept = {"generator": self._generator.get_state(), "begun": torch.from_numpy(self._begun.copy())}
+        kept["state"] = self._state.cpu().clone()
+        frames = None if self._frames is None else self._frames.kept
+        return kept if frames is None else kept | {"frames": torch.from_numpy(frames)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self._generator.set_state(state["generator"])
+        self._begun = state["begun"].numpy().copy()
+        self._state = state["state"].to(self._device, copy=True)
+        if self._frames is not None:
+            self._frames.kept = state["frames"].numpy() if "frames" in state else None
