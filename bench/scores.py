@@ -140,11 +140,12 @@ CONTESTS |= {
     "tag_mappo": Contest("simple_tag", MAPPOConfig(), ("adversary/return", "agent/return"), ""),
     "foraging_mappo": Contest(
         "lbforaging:Foraging-8x8-2p-2f-coop-v3",
-        MAPPOConfig(gamma=0.99, entropy=0.004, epochs=8, reward="sum", lr_end=0.1, lr_steps=1_000_000),
+        MAPPOConfig(gamma=0.99, entropy=0.01, epochs=8, reward="sum", lr_end=0.1, lr_steps=1_500_000),
         ("return", DRAWN),
         ".475, a sum of .95",
+        steps=1_500_000,
         num_envs=64,
-        first=11,
+        first=21,
     ),
     "spread_coma": Contest("simple_spread", COMAConfig(), ("return",), "better than -21.6", steps=2_000_000),
 }

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import observed_space, replay_memory
+from recollect.agents.one_agent import HINDSIGHT, Replay, observed_space, replay_memory
 from recollect.agents.policy_modules import BestAction
 from recollect.agents.q_actor import QActor
 from recollect.agents.search import Choice, Range, SearchSpace
@@ -39,12 +39,17 @@ from recollect.tensors import to_torch
 
 __all__ = ["DQN", "DQNConfig"]
 
-_CHOICES = {"distribution": ("none", "c51", "qr"), "activation": tuple(ACTIVATIONS), "init": INITS}
+_CHOICES = {
+    "hindsight": HINDSIGHT,
+    "distribution": ("none", "c51", "qr"),
+    "activation": tuple(ACTIVATIONS),
+    "init": INITS,
+}
 _RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end", "epsilon_start", "epsilon_end"), (0, 1)),
     **dict.fromkeys(("batch_size", "update_every", "n_step", "lr_steps", "target_every"), (1, math.inf)),
     **dict.fromkeys(("capacity", "learning_starts", "lr", "max_grad_norm", "noisy_sigma", "eps"), (0, math.inf)),
-    **dict.fromkeys(("epsilon_steps", "per_beta_steps"), (0, math.inf)),
+    **dict.fromkeys(("epsilon_steps", "hindsight_k", "per_beta_steps"), (0, math.inf)),
     **dict.fromkeys(("v_min", "v_max"), (-math.inf, math.inf)),
     "atoms": (2, math.inf),
     "frame_stack": (1, 64),
@@ -76,6 +81,11 @@ class DQNConfig:
     """Exponent of its importance weights at first; it rises to 1."""
     per_beta_steps: int = 100_000
     """Steps over which it does; 0: it stays."""
+    hindsight: Literal["none", "future", "final", "episode"] = "none"
+    """Whether transitions are also read with goals that were achieved in their episode (Andrychowicz et al. 2017):
+    from this step on, at its end, or anywhere."""
+    hindsight_k: float = 4.0
+    """How many such there are for each with its own goal."""
     double_q: bool = True
     """Whether the online network chooses the action that the target network values (van Hasselt et al. 2016)."""
     dueling: bool = False
@@ -202,6 +212,7 @@ class DQN:
             "encoder": resolve("encoder", config.encoder, ENCODERS),
             "network": resolve("network", config.network, {"mlp": None}),
         }
+        self._replay = Replay(config, env, seed)
         self.networks = Networks(device, seed)
         space = observed_space(self.group.obs_space, config.frame_stack)
         with self.networks.seeded() as generator:
@@ -212,7 +223,7 @@ class DQN:
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
-        batch = memory.sample(self.config.batch_size)
+        batch = self._replay.sample(memory)
         metrics, error = self.update(batch)
         if self.config.per_alpha:
             memory.update_priorities(batch, error.abs().cpu().numpy())
@@ -288,9 +299,10 @@ class DQN:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict() | self._replay.state_dict() | {"updates": torch.tensor(self.updates)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
+        self._replay.load_state_dict(state)
         self.updates, self._version = int(state["updates"]), self._version + 1

@@ -2,17 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, final
 
 import numpy as np
+import torch
 from gymnasium import Space, spaces
+from torch import Tensor
 
-from recollect.envs.interface import Env
+from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
-from recollect.memory import Memory, NStep, Prioritized, Storage, Uniform
+from recollect.memory import Batch, Hindsight, Memory, NStep, Prioritized, Storage, Uniform
 from recollect.memory.samplers import Linear
 
-__all__ = ["observed_space", "replay_memory", "sampler_of"]
+__all__ = ["HINDSIGHT", "Replay", "observed_space", "replay_memory", "sampler_of"]
+
+
+HINDSIGHT = ("none", "future", "final", "episode")
+
+
+@final
+class Replay:
+    """Draws a learner's batches, with hindsight if its settings say so.
+
+    Args:
+        config: Settings that have batch_size, hindsight, hindsight_k and n_step.
+    """
+
+    def __init__(self, config: Any, env: Env, seed: int) -> None:
+        self._size, self._hindsight = config.batch_size, None
+        if config.hindsight == "none":
+            return
+        if config.n_step > 1:
+            remedy = "Rewards in between would be of the old goal."
+            raise OptionError("n_step", "be 1 with hindsight", config.n_step, remedy)
+        if not isinstance(env, Goals):
+            rule = "have compute_reward, and observations with achieved_goal and desired_goal, for hindsight"
+            raise OptionError("environment", rule, repr(env.name))
+        judges = {"reward": env.compute_reward, "terminated": env.compute_terminated}
+
+        def judge(name: str, achieved: Any, desired: Any) -> Any:
+            return np.broadcast_to(judges[name](achieved, desired, {}), (len(achieved),))
+
+        parts: dict[str, Any] = {name: partial(judge, name) for name in judges}
+        self._hindsight = Hindsight(config.hindsight, config.hindsight_k, seed=seed, **parts)
+
+    def sample(self, memory: Memory) -> Batch:
+        """The next batch."""
+        return memory.sample(self._size) if self._hindsight is None else self._hindsight.sample(memory, self._size)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the next batches depend on besides the memory."""
+        state = {} if self._hindsight is None else self._hindsight.random_state
+        return {f"hindsight.{name}": torch.tensor(value) for name, value in state.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        if self._hindsight is not None:
+            self._hindsight.random_state = {name: int(state[f"hindsight.{name}"]) for name in ("seed", "batches")}
 
 
 def replay_memory(config: Any, env: Env, *, lanes: int, seed: int, storage: Storage | None) -> Memory:

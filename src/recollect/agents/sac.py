@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from recollect.agents.actor_critic import ObsNorm
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import replay_memory
+from recollect.agents.one_agent import HINDSIGHT, Replay, replay_memory
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.solo_policy import ActorCritic, SoloActor
@@ -40,12 +40,12 @@ from recollect.tensors import to_torch
 
 __all__ = ["SAC", "SACConfig"]
 
-_CHOICES = {"activation": tuple(ACTIVATIONS), "init": INITS}
+_CHOICES = {"hindsight": HINDSIGHT, "activation": tuple(ACTIVATIONS), "init": INITS}
 _RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end", "target_entropy"), (0, 1)),
     **dict.fromkeys(("batch_size", "n_step", "lr_steps"), (1, math.inf)),
     **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
-    **dict.fromkeys(("per_beta_steps", "alpha", "alpha_lr"), (0, math.inf)),
+    **dict.fromkeys(("hindsight_k", "per_beta_steps", "alpha", "alpha_lr"), (0, math.inf)),
     "update_every": (0.01, math.inf),
 }
 
@@ -75,6 +75,11 @@ class SACConfig:
     """Exponent of its importance weights at first; it rises to 1."""
     per_beta_steps: int = 1_000_000
     """Steps over which it does; 0: it stays."""
+    hindsight: Literal["none", "future", "final", "episode"] = "none"
+    """Whether transitions are also read with goals that were achieved in their episode (Andrychowicz et al. 2017):
+    from this step on, at its end, or anywhere."""
+    hindsight_k: float = 4.0
+    """How many such there are for each with its own goal."""
     actor_lr: float = 3e-4
     """Learning rate of the policy."""
     critic_lr: float = 1e-3
@@ -178,6 +183,7 @@ class SAC:
         if not isinstance(space, (spaces.Discrete, spaces.Box)):
             raise OptionError("action space", "be Discrete or a Box", space, "PPO learns several choices at once.")
         self._choices = int(space.n) if isinstance(space, spaces.Discrete) else 0
+        self._replay = Replay(config, env, seed)
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
             how["generator"] = generator
@@ -195,7 +201,7 @@ class SAC:
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
-        batch = memory.sample(self.config.batch_size)
+        batch = self._replay.sample(memory)
         metrics, td_error = self.update(batch)
         if self.config.per_alpha:
             memory.update_priorities(batch, td_error.abs().mean(dim=0).cpu().numpy())
@@ -280,9 +286,10 @@ class SAC:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict() | self._replay.state_dict() | {"updates": torch.tensor(self.updates)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
+        self._replay.load_state_dict(state)
         self.updates, self._version = int(state["updates"]), self._version + 1

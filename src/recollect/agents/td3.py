@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import replay_memory
+from recollect.agents.one_agent import HINDSIGHT, Replay, replay_memory
 from recollect.agents.policy_modules import TanhAction
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.state import Networks, published
@@ -37,12 +37,14 @@ from recollect.tensors import to_torch
 
 __all__ = ["TD3", "TD3Config"]
 
-_CHOICES = {"noise": tuple(NOISES), "activation": tuple(ACTIVATIONS), "init": INITS}
+_CHOICES = {"hindsight": HINDSIGHT, "noise": tuple(NOISES), "activation": tuple(ACTIVATIONS), "init": INITS}
 _RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end"), (0, 1)),
     **dict.fromkeys(("batch_size", "n_step", "lr_steps", "policy_delay"), (1, math.inf)),
     **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
-    **dict.fromkeys(("per_beta_steps", "noise_scale", "target_noise", "target_noise_clip"), (0, math.inf)),
+    **dict.fromkeys(
+        ("hindsight_k", "per_beta_steps", "noise_scale", "target_noise", "target_noise_clip"), (0, math.inf)
+    ),
     "update_every": (0.01, math.inf),
 }
 
@@ -72,6 +74,11 @@ class TD3Config:
     """Exponent of its importance weights at first; it rises to 1."""
     per_beta_steps: int = 1_000_000
     """Steps over which it does; 0: it stays."""
+    hindsight: Literal["none", "future", "final", "episode"] = "none"
+    """Whether transitions are also read with goals that were achieved in their episode (Andrychowicz et al. 2017):
+    from this step on, at its end, or anywhere."""
+    hindsight_k: float = 4.0
+    """How many such there are for each with its own goal."""
     twin: bool = True
     """Whether the lower of two critics' values is learned from."""
     policy_delay: int = 2
@@ -168,6 +175,7 @@ class TD3:
             "network": resolve("network", config.network, {"mlp": None}),
         }
         group = env.groups[0]
+        self._replay = Replay(config, env, seed)
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
             self.policy = TanhPolicy(group, name=config.name.upper(), generator=generator, **how)
@@ -183,7 +191,7 @@ class TD3:
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
-        batch = memory.sample(self.config.batch_size)
+        batch = self._replay.sample(memory)
         metrics, td_error = self.update(batch)
         if self.config.per_alpha:
             memory.update_priorities(batch, td_error.abs().mean(dim=0).cpu().numpy())
@@ -249,9 +257,10 @@ class TD3:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict() | self._replay.state_dict() | {"updates": torch.tensor(self.updates)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
+        self._replay.load_state_dict(state)
         self.updates, self._version = int(state["updates"]), self._version + 1

@@ -34,6 +34,7 @@ __all__ = [
     "AgentGroup",
     "Array",
     "Env",
+    "Goals",
     "Reports",
     "ShowsEnds",
     "Snapshots",
@@ -159,6 +160,16 @@ class ShowsEnds(Protocol):
 
     at_end: Callable[[int], None] | None
     """Called with the number of an environment whose episode is over, while ``render`` still shows it."""
+
+
+@runtime_checkable
+class Goals(Protocol):
+    """Environments of goals, as Gymnasium-Robotics has them: what a goal is worth can be asked of any two."""
+
+    compute_reward: Callable[[Any, Any, Any], Any]
+    """Rewards ``[B]`` of goals achieved ``[B, ...]``, goals desired, and infos."""
+    compute_terminated: Callable[[Any, Any, Any], Any]
+    """Whether achieving these ends an episode, ``[B]`` or one for all."""
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from recollect.envs.interface import (
     AgentGroup,
     Array,
     Env,
+    Goals,
     Reports,
     ShowsEnds,
     Snapshots,
@@ -56,6 +57,8 @@ class OneAgent:
         """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         if isinstance(env, ShowsEnds):
             env.at_end = lambda index: self.at_end(index) if self.at_end is not None else None
+        if isinstance(env, Goals):
+            self.compute_reward, self.compute_terminated = env.compute_reward, env.compute_terminated
         if isinstance(env, Snapshots):  # only then has this one them too
             self.snapshot = env.snapshot
             self.restore = lambda state: self._one(env.restore(state))

@@ -11,6 +11,7 @@ from typing import Any, final
 
 from recollect.envs import particle
 from recollect.envs.battle import Battle
+from recollect.envs.bitflip import BitFlip
 from recollect.envs.checks import guarded
 from recollect.envs.interface import Env
 from recollect.envs.marines import Marines
@@ -208,5 +209,5 @@ for _name, _scenario in particle.SCENARIOS.items():
     register(_name, _particle(_name), (inspect.getdoc(_scenario) or "").partition("\n")[0])
 for _sizes in ((3, 3), (4, 4), (5, 5), (5, 6), (8, 8), (8, 9)):
     _ENTRIES[_marines(*_sizes).name] = _marines(*_sizes)
-for _name, _make in {"battle": Battle, "climbing": Climbing, "penalty": Penalty}.items():
+for _name, _make in {"battle": Battle, "climbing": Climbing, "penalty": Penalty, "bitflip": BitFlip}.items():
     register(_name, _make, (inspect.getdoc(_make) or "").partition("\n")[0])  # type: ignore[arg-type]

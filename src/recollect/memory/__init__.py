@@ -3,6 +3,7 @@
 from recollect.memory import targets
 from recollect.memory.batch import Batch, Nest
 from recollect.memory.frames import FrameStack
+from recollect.memory.hindsight import Hindsight
 from recollect.memory.memory import Memory
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.rollout import Rollout
@@ -15,6 +16,7 @@ __all__ = [
     "Batch",
     "Episodes",
     "FrameStack",
+    "Hindsight",
     "Linear",
     "Mapped",
     "Memory",

@@ -32,6 +32,10 @@ class FromGymnasium:
         self.state_space: Space[Any] | None = None
         self.shared_reward = False
         self.max_episode_steps = env.spec.max_episode_steps if env.spec is not None else None
+        plain: Any = env.unwrapped
+        if hasattr(plain, "compute_reward"):
+            self.compute_reward = plain.compute_reward
+            self.compute_terminated = getattr(plain, "compute_terminated", lambda *_: False)
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""

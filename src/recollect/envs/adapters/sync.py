@@ -12,7 +12,7 @@ from gymnasium import Space, spaces
 from recollect.envs.adapters.single_env import SingleEnv, SingleStep, is_number, leaves, stack
 from recollect.envs.checks import guarded
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, as_actions, numbers, schema_of
+from recollect.envs.interface import AgentGroup, Array, Goals, Step, as_actions, numbers, schema_of
 from recollect.errors import OptionError
 from recollect.schema import Schema
 
@@ -36,6 +36,8 @@ class SyncEnvs:
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
         self.report_names: tuple[str, ...] = getattr(first, "report_names", ())
+        if isinstance(first, Goals):
+            self.compute_reward, self.compute_terminated = first.compute_reward, first.compute_terminated
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
         self._seen: dict[str, Array] = {}
