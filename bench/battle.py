@@ -62,7 +62,7 @@ def learned(name: str, seed: int, steps: int, options: dict[str, Any]) -> Path:
         seed=seed,
         num_envs=8,
         env_options=options,
-        eval_every=max(steps // 4, 1),
+        eval_every=max(steps // 2, 1),
         eval_episodes=8,
     )
     return folder
