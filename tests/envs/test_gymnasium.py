@@ -11,7 +11,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import recollect as rc
+from recollect import envs
 from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
+from recollect.envs.one_agent import OneAgent
+from recollect.errors import OptionError
 
 
 class Counter(gymnasium.Env[Any, Any]):
@@ -341,3 +344,40 @@ def test_final_observations_as_a_dict_of_arrays() -> None:
     step = env.step(action)
     np.testing.assert_array_equal(step.row["final_obs/at"][:, 0], [[0, 2], [0, 2]])
     np.testing.assert_array_equal(step.row["final_obs/pair/1"][:, 0], [[0, 20], [0, 20]])
+
+
+def test_names_of_gymnasium_need_no_prefix() -> None:
+    env = envs.make("CartPole-v1", num_envs=2)
+    assert env.name == "CartPole-v1"
+    with pytest.raises(OptionError, match=r"^environment must be one that Gymnasium can make, got 'CartPol-v1'\."):
+        envs.make("CartPol-v1")
+
+
+def test_one_agent_has_no_axis_of_agents() -> None:
+    many, one = envs.make("CartPole-v1", num_envs=3), OneAgent(envs.make("CartPole-v1", num_envs=3))
+    seen, alone = many.reset(seed=1), one.reset(seed=1)
+    random = np.random.default_rng(0)
+    for _ in range(60):
+        assert np.array_equal(seen["obs"][:, 0], alone["obs"])
+        action = random.integers(0, 2, 3)
+        wide, step = many.step(action[:, None]), one.step(action)
+        assert set(wide.row) == set(step.row)
+        for key, value in step.row.items():
+            assert np.array_equal(value, wide.row[key] if key in ("terminated", "truncated") else wide.row[key][:, 0])
+        seen, alone = wide.obs, step.obs
+    assert one.render is not None
+    assert str(one.schema) == "Schema(obs: float32[4], action: uint8, reward: float32)"
+
+
+def test_goals_are_judged_by_the_environment() -> None:
+    one = OneAgent(envs.make("bitflip", bits=2))
+    goals = np.array([[0.0, 1.0], [1.0, 1.0]])
+    assert one.compute_reward(goals, np.ones((2, 2)), {}).tolist() == [-1.0, 0.0]
+    assert not hasattr(OneAgent(envs.make("CartPole-v1")), "compute_reward")
+
+
+def test_atari_is_preprocessed() -> None:
+    env = OneAgent(envs.make("ALE/Pong-v5", frame_skip=2))
+    assert str(env.schema) == "Schema(obs: uint8[84, 84], action: uint8, reward: float32)"
+    assert env.max_episode_steps == 54_000
+    assert env.reset(seed=0)["obs"].any()

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import Space
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.wrappers import AtariPreprocessing
 
 from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
 from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, seed31
@@ -16,7 +17,7 @@ from recollect.envs.adapters.sync import check_actions, check_started, final_nam
 from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
-from recollect.errors import EnvError, OptionError
+from recollect.errors import EnvError, MissingExtra, OptionError
 
 __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]
 
@@ -77,6 +78,8 @@ class MakeGymnasium:
     def __call__(self) -> FromGymnasium | FromGymnasiumAgents:
         """Make it."""
         try:
+            if self._name.startswith("ALE/"):
+                return _atari(self._name, self._options)
             env = gymnasium.make(self._name, **self._options)
             if not has_agents(env):
                 return FromGymnasium(env)
@@ -84,6 +87,26 @@ class MakeGymnasium:
             return FromGymnasiumAgents(gymnasium.make(self._name, **{"disable_env_checker": True, **self._options}))
         except (gymnasium.error.Error, TypeError, ImportError) as error:
             raise OptionError("environment", "be one that Gymnasium can make", repr(self._name), str(error)) from error
+
+
+_FRAMES = 108_000  # of an episode, after which the emulator cuts it off
+_PREPROCESSING = ("noop_max", "frame_skip", "screen_size", "terminal_on_life_loss", "grayscale_obs")
+
+
+def _atari(name: str, options: Mapping[str, Any]) -> FromGymnasium:
+    """An Atari game by Gymnasium's preprocessing: frames in grey, 84 x 84, every fourth, and real ends of episodes."""
+    try:
+        import ale_py
+        import cv2  # noqa: F401 - what Gymnasium scales frames with
+    except ImportError:
+        raise MissingExtra("ale-py and opencv", "atari") from None
+    gymnasium.register_envs(ale_py)
+    own = {key: value for key, value in options.items() if key in _PREPROCESSING}
+    game = {key: value for key, value in options.items() if key not in _PREPROCESSING}
+    made = FromGymnasium(AtariPreprocessing(gymnasium.make(name, **{"frameskip": 1, **game}), **own))
+    frames = game.get("max_num_frames_per_episode", _FRAMES)
+    made.max_episode_steps = made.max_episode_steps or -(-frames // own.get("frame_skip", 4))
+    return made
 
 
 @final
