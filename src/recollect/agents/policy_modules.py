@@ -91,7 +91,7 @@ class BestActionOfState(nn.Module):
         """The best actions and the next states, by the order of ``inputs``."""
         given = nested(dict(zip(self.inputs, values, strict=True)))
         state = given["hidden_state"]
-        q, state = self._network(given["obs"], Packed([len(state)], state))
+        q, state = self._network(given["obs"], Packed([state.shape[0]], state))
         return greedy(q, given.get("avail_actions")) + self._network.start, state
 
 
@@ -214,7 +214,7 @@ class LikeliestAction(nn.Module):
         """Actions and states, by the order of ``inputs`` and ``outputs``."""
         seen = self._obs_norm(nested(dict(zip(self.inputs, values, strict=True))))
         states = {name: seen[name] for name in self._network.recurrent}
-        outcome = self._network(seen, {name: Packed([len(state)], state) for name, state in states.items()})
+        outcome = self._network(seen, {name: Packed([state.shape[0]], state) for name, state in states.items()})
         action = self._network.head.env_action(outcome.distribution.mode())
         return (action, *outcome.states.values())
 

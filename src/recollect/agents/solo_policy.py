@@ -83,10 +83,10 @@ class ActorCritic(nn.Module):
         outputs = self._applied(self.policy, features, "policy_state", packed, states)
         distribution = self.head.distribution(outputs, rows["avail_actions"] if self.group.avail else None)
         if self.critic is None:
-            return Outcome(distribution, None, states, len(features))
+            return Outcome(distribution, None, states, features.shape[0])
         features = features if self.critic_encoder is None else self.critic_encoder(rows["obs"])
         value = self._applied(self.critic, features, "value_state", packed, states)
-        return Outcome(distribution, value[:, 0], states, len(features))
+        return Outcome(distribution, value[:, 0], states, features.shape[0])
 
     @staticmethod
     def _applied(

@@ -1,0 +1,104 @@
+"""Runs of algorithms of one agent: trained, interrupted, resumed, evaluated, exported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recollect import cli, envs, train
+from recollect.agents.registry import find
+from recollect.envs.one_agent import OneAgent
+from recollect.errors import OptionError
+from recollect.train.checkpoint import load_state
+from recollect.train.export import load_agents, save_agents, to_torch_export
+from recollect.train.policy import load_policy
+from recollect.train.replay import load_run
+
+FEW: dict[str, Any] = {"num_envs": 4, "eval_every": 400, "eval_episodes": 3, "video": False, "log": ()}
+OFF: dict[str, Any] = {"batch_size": 16, "capacity": 4_000, "learning_starts": 100}
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "dqn": {**OFF, "hidden": (8,), "per_alpha": 0.5, "hindsight": "future"},
+    "sac": {**OFF, "hidden": (8,), "update_every": 4, "hindsight": "final"},
+    "r2d2": {**OFF, "hidden": 8, "length": 3, "burn_in": 2},
+    "drqn": {**OFF, "hidden": 8, "length": 3},
+    "ppo": {"rollout": 16, "hidden": (8,), "recurrent": True},
+    "a2c": {"hidden": (8,)},
+    "pg": {"rollout": 16, "hidden": (8,)},
+}
+CONTINUOUS: dict[str, dict[str, Any]] = {
+    "td3": {**OFF, "hidden": (8,), "update_every": 4},
+    "ddpg": {**OFF, "hidden": (8,), "update_every": 4, "noise": "ou"},
+    "sac": {**OFF, "hidden": (8,), "update_every": 4},
+    "ppo": {"rollout": 16, "hidden": (8,), "normalize_obs": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_resumed_run_is_the_same_bit_for_bit(name: str, tmp_path: Path) -> None:
+    config = replace(find(name), **ALGORITHMS[name])
+    whole = train.run(config, "bitflip", folder=tmp_path / "whole", steps=800, seed=3, env_options={"bits": 4}, **FEW)
+    train.run(config, "bitflip", folder=tmp_path / "parts", steps=400, seed=3, env_options={"bits": 4}, **FEW)
+    again = train.resume(tmp_path / "parts", steps=800)
+    assert again.metrics["return"] == whole.metrics["return"]
+    for mine, other in zip(load_state(tmp_path / "whole"), load_state(tmp_path / "parts"), strict=True):
+        assert mine is not None
+        assert other is not None
+        for key, value in mine.items():
+            assert np.array_equal(np.asarray(value), np.asarray(other[key])), key
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_what_was_learned_acts_again(name: str, tmp_path: Path) -> None:
+    config = replace(find(name), **CONTINUOUS[name])
+    train.run(config, "Pendulum-v1", folder=tmp_path / "run", steps=400, seed=1, **FEW)
+    trained, policy = load_run(tmp_path / "run"), load_policy(tmp_path / "run")
+    assert trained.evaluate(2)["length"] == 200
+    env = OneAgent(envs.make("Pendulum-v1", num_envs=5))
+    obs = env.reset(seed=0)
+    action = trained.learner.actor(5, explore=False).act(obs)[0]["action"]
+    assert policy.act(obs["obs"]).shape == (5, 1)
+    np.testing.assert_array_equal(policy.act(obs["obs"]), action)
+    np.testing.assert_array_equal(policy.act(obs)["action"], action)
+    np.testing.assert_allclose(policy.act(obs["obs"][0]), action[0], rtol=1e-5, atol=1e-6)
+    program = torch.export.load(to_torch_export(trained.learner, tmp_path / "policy.pt2"))
+    np.testing.assert_allclose(program.module()(torch.from_numpy(obs["obs"]))[0], action, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_of_an_agent_go_there_and_back(tmp_path: Path) -> None:
+    env = OneAgent(envs.make("CartPole-v1"))
+    one, two = (find("dqn").learner(env, seed=seed) for seed in (1, 2))
+    save_agents(one, env.groups, tmp_path)
+    load_agents(two, env.groups, tmp_path)
+    obs = {"obs": np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)}
+    mine, other = (learner.actor(50, explore=False).act(obs)[0]["action"].tolist() for learner in (one, two))
+    assert mine == other
+
+
+def test_processes_act_beside_the_learner(tmp_path: Path) -> None:
+    config = replace(find("dqn"), **OFF, hidden=(8,))
+    done = train.run(config, "CartPole-v1", folder=tmp_path / "run", steps=800, actors=2, **FEW)
+    assert done.steps >= 800
+    assert done.updates > 0
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "run")
+    few = "--num-envs 4 --eval-episodes 3 --batch-size 16 --learning-starts 100 --hidden 8 --no-video"
+    cli.main(["train", "dqn", "CartPole-v1", "--steps", "400", "--folder", folder, "--preset", "rainbow", *few.split()])
+    cli.main(["eval", folder, "--episodes", "3", "--explore"])
+    assert "CartPole-v1 after 400 steps, 3 episodes" in capsys.readouterr().out
+    assert cli.main(["train", "dqn", "simple_spread", "--steps", "400", "--folder", str(tmp_path / "other")]) == 2
+    said = capsys.readouterr().err
+    assert "environment must have one agent, got 'simple_spread' with 3." in said
+    with pytest.raises(OptionError, match=r"^action space must be Discrete, got Box"):
+        train.run(find("dqn"), "Pendulum-v1", folder=tmp_path / "third", steps=400, **FEW)
