@@ -13,10 +13,10 @@ from torch import Tensor
 
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
-from recollect.memory import Batch, Hindsight, Memory, NStep, Prioritized, Storage, Uniform
+from recollect.memory import Batch, FrameStack, Hindsight, Memory, NStep, Prioritized, Storage, Uniform
 from recollect.memory.samplers import Linear
 
-__all__ = ["HINDSIGHT", "Replay", "observed_space", "replay_memory", "sampler_of"]
+__all__ = ["HINDSIGHT", "Frames", "Replay", "observed_space", "replay_memory", "sampler_of"]
 
 
 HINDSIGHT = ("none", "future", "final", "episode")
@@ -86,6 +86,44 @@ def sampler_of(config: Any) -> Uniform | Prioritized:
     batches = int(config.per_beta_steps / config.update_every)
     beta = Linear(config.per_beta, 1.0, steps=batches) if batches else config.per_beta
     return Prioritized(alpha=config.per_alpha, beta=beta)
+
+
+@final
+class Frames:
+    """What an actor sees of some environments: the newest frames of each, as the memory stacks them, or the last alone.
+
+    Args:
+        frames: How many.
+    """
+
+    def __init__(self, frames: int, num_envs: int) -> None:
+        self._stack = FrameStack(frames, num_envs) if frames > 1 else None
+        self._begun = np.ones(num_envs, bool)
+        """Where the next observation is the first of an episode."""
+
+    def __call__(self, obs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What environments show, with stacks in place of frames."""
+        if self._stack is None:
+            return obs
+        stacked = {**obs, "obs": self._stack(obs["obs"], self._begun)}
+        self._begun[:] = False
+        return stacked
+
+    def reset(self, mask: Any) -> None:
+        """Begin anew where episodes ended, ``[E]``."""
+        self._begun |= np.asarray(mask, bool)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the next stacks depend on."""
+        kept = None if self._stack is None else self._stack.kept
+        found = {"begun": torch.from_numpy(self._begun.copy())}
+        return found if kept is None else found | {"frames": torch.from_numpy(kept)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self._begun = state["begun"].numpy().copy()
+        if self._stack is not None:
+            self._stack.kept = state["frames"].numpy() if "frames" in state else None
 
 
 def observed_space(space: Space[Any], frames: int) -> Space[Any]:

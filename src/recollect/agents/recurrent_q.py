@@ -11,12 +11,12 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from recollect.agents.interface import Weights
+from recollect.agents.one_agent import Frames
 from recollect.agents.state import load_weights
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.encoders import Encoder, EncoderFactory
 from recollect.learn.exploration import epsilon_greedy, greedy
-from recollect.memory import FrameStack
 from recollect.tensors import from_env
 
 __all__ = ["RecurrentQ", "RecurrentQActor"]
@@ -80,8 +80,7 @@ class RecurrentQActor:
     ) -> None:
         self._network, self._device, self._explore, self._epsilon = network, device, explore, epsilon
         self._generator = torch.Generator(device).manual_seed(seed)
-        self._frames = FrameStack(frame_stack, num_envs) if frame_stack > 1 else None
-        self._begun = np.ones(num_envs, bool)
+        self._frames = Frames(frame_stack, num_envs)
         self._stored = stored_state and explore
         self._state = torch.zeros(num_envs, network.units, device=device)
         self._version = -1
@@ -89,10 +88,7 @@ class RecurrentQActor:
     @torch.no_grad()
     def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
         """Actions ``[E]``, and the states that they came from."""
-        if self._frames is not None:
-            obs = {**obs, "obs": self._frames(obs["obs"], self._begun)}
-            self._begun[:] = False
-        seen, before = from_env(obs, self._device), self._state
+        seen, before = from_env(self._frames(obs), self._device), self._state
         q, self._state = self._network(seen["obs"], Packed([len(before)], before))
         mask = seen.get("avail_actions")
         action = epsilon_greedy(q, self._epsilon(step), self._generator, mask) if self._explore else greedy(q, mask)
@@ -101,9 +97,9 @@ class RecurrentQActor:
 
     def reset(self, mask: Any) -> None:
         """Begin anew where episodes ended, ``[E]``."""
-        ended = np.asarray(mask, bool)
-        self._begun |= ended
-        self._state = self._state.masked_fill(torch.from_numpy(ended).to(self._device)[:, None], 0.0)
+        self._frames.reset(mask)
+        ended = torch.from_numpy(np.asarray(mask, bool)).to(self._device)
+        self._state = self._state.masked_fill(ended[:, None], 0.0)
 
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
@@ -113,15 +109,11 @@ class RecurrentQActor:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""
-        kept = {"generator": self._generator.get_state(), "begun": torch.from_numpy(self._begun.copy())}
-        kept["state"] = self._state.cpu().clone()
-        frames = None if self._frames is None else self._frames.kept
-        return kept if frames is None else kept | {"frames": torch.from_numpy(frames)}
+        own = {"generator": self._generator.get_state(), "state": self._state.cpu().clone()}
+        return own | self._frames.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self._generator.set_state(state["generator"])
-        self._begun = state["begun"].numpy().copy()
         self._state = state["state"].to(self._device, copy=True)
-        if self._frames is not None:
-            self._frames.kept = state["frames"].numpy() if "frames" in state else None
+        self._frames.load_state_dict(state)
