@@ -12,6 +12,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,15 @@ import numpy as np
 from training import train
 
 from recollect.agents.coma import COMAConfig
+from recollect.agents.dqn import DQNConfig
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
+from recollect.agents.ppo import PPOConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.agents.r2d2 import R2D2Config
 from recollect.agents.registry import find
+from recollect.agents.sac import SACConfig
+from recollect.agents.td3 import TD3Config
 from recollect.train.curves import bootstrap_ci
 from recollect.train.replay import load_run
 
@@ -62,6 +68,8 @@ class Contest:
     """Vectorised environments; 0: as many as suit the algorithm."""
     first: int = 1
     """The first of these seeds: others where a setting was changed after a look at the first ones."""
+    module: str = ""
+    """What registers the environment, beside this file."""
 
 
 LARGE_BATCHES: dict[str, Any] = {"batch_size": 1024, "update_every": 100}
@@ -150,11 +158,42 @@ CONTESTS |= {
     "spread_coma": Contest("simple_spread", COMAConfig(), ("return",), "better than -21.6", steps=2_000_000),
 }
 
+# One agent.
+AT_ONCE = {"learning_starts": 1_000}
+CONTESTS |= {
+    "cartpole_ppo": Contest("CartPole-v1", PPOConfig(), ("return",), "490", steps=100_000),
+    "positions_r2d2": Contest(
+        "cartpole_positions", R2D2Config(), ("return",), "450", steps=40_000, module="partially_observed"
+    ),
+    "pendulum_sac": Contest("Pendulum-v1", SACConfig(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
+    "pendulum_td3": Contest("Pendulum-v1", TD3Config(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
+    "bitflip_hindsight": Contest(
+        "bitflip",
+        DQNConfig(hindsight="future", **HINDSIGHT),
+        ("is_success", "return"),
+        "solved",
+        steps=20_000,
+        num_envs=8,
+    ),
+    "bitflip_without": Contest("bitflip", DQNConfig(**HINDSIGHT), ("is_success", "return"), "", 20_000, num_envs=8),
+}
+for name, way in {"bitflip_hindsight": "future", "bitflip_without": "none"}.items():
+    CONTESTS[name] = Contest(
+        "bitflip",
+        DQNConfig(hindsight=way, gamma=0.98, hidden=(256,)),  # type: ignore[arg-type]
+        ("is_success", "return"),
+        "solved" if way == "future" else "",
+        steps=20_000,
+        num_envs=8,
+    )
+
 
 def score(name: str, seed: int) -> dict[str, float]:
     """Train, or go on, and judge."""
     contest, folder = CONTESTS[name], FOLDER / name / f"seed_{seed}"
     how: dict[str, Any] = {"num_envs": contest.num_envs} if contest.num_envs else {}
+    if contest.module:
+        import_module(contest.module)
     train(folder, contest.algorithm, contest.env, contest.steps, seed=seed, env_options=contest.options, **how)
     trained = load_run(folder)
     found = trained.evaluate(EPISODES, seed=10_000 + seed)
@@ -201,6 +240,7 @@ def command(name: str) -> str:
     flags = [f"--steps {contest.steps}", *(_flag(key, value) for key, value in own.items())]
     flags += [f"--num-envs {contest.num_envs}"] if contest.num_envs else []
     flags += [f"--option {key}={str(value).lower()}" for key, value in contest.options.items()]
+    flags += [f"--import {contest.module}"] if contest.module else []
     seeds = " ".join(map(str, _seeds(name)))
     return f"recollect train {algorithm.name} {contest.env} {' '.join(flags)} --seeds {seeds}"
 
