@@ -167,15 +167,6 @@ CONTESTS |= {
     ),
     "pendulum_sac": Contest("Pendulum-v1", SACConfig(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
     "pendulum_td3": Contest("Pendulum-v1", TD3Config(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
-    "bitflip_hindsight": Contest(
-        "bitflip",
-        DQNConfig(hindsight="future", **HINDSIGHT),
-        ("is_success", "return"),
-        "solved",
-        steps=20_000,
-        num_envs=8,
-    ),
-    "bitflip_without": Contest("bitflip", DQNConfig(**HINDSIGHT), ("is_success", "return"), "", 20_000, num_envs=8),
 }
 for name, way in {"bitflip_hindsight": "future", "bitflip_without": "none"}.items():
     CONTESTS[name] = Contest(
