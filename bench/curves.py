@@ -29,6 +29,10 @@ FOLDER = Path("runs/curves")
 WHO = ("maddpg", "masac", "isac", "qmix", "qplex", "vdn", "iql", "mappo", "ippo", "maa2c", "ia2c", "coma")
 LEFT_OUT = {"marines_4v4": ("maddpg",)}
 PANELS = {"simple_spread": ("return", "return of an agent"), "marines_4v4": ("battle_won", "share of battles won")}
+LEAST = {"simple_spread": -27.0, "marines_4v4": 0.0}
+DASHES = ("-", "--", ":", "-.")
+FAMILIES = (("maddpg", "masac", "isac"), ("qmix", "qplex", "vdn", "iql"), ("mappo", "ippo", "maa2c", "ia2c"), ("coma",))
+"""A colour each."""
 
 
 def learned(env: str, name: str, seed: int, steps: int) -> Path:
@@ -57,19 +61,22 @@ def main() -> None:
         runs = {key: [each.result() for each in parts] for key, parts in going.items()}
     figure, panels = plt.subplots(1, len(PANELS), figsize=(11, 4.8), layout="constrained")
     for axes, (env, (metric, title)) in zip(panels, PANELS.items(), strict=True):
-        for index, name in enumerate(WHO):
+        for name in WHO:
             if (env, name) not in runs:
                 continue
             lines = [evaluations(read_metrics(folder))[0] for folder in runs[env, name]]
             steps = [line["step"] for line in lines[0]]
             middle, low, high = bootstrap_ci(np.array([[line[metric] for line in each] for each in lines]))
-            style = {"color": plt.get_cmap("tab20")(index), "ls": "-" if index % 2 == 0 else "--"}
+            family = next(place for place, names in enumerate(FAMILIES) if name in names)
+            style = {"color": plt.get_cmap("tab10")(family), "ls": DASHES[FAMILIES[family].index(name)]}
             label = find(name).name if env == "simple_spread" else None
             axes.plot(steps, middle, lw=1.5, label=label, **style)
             if len(lines) > 1:
                 axes.fill_between(steps, low, high, alpha=0.15, color=style["color"])
             print(f"{name} on {env}: {middle[-1]:.2f}")
         axes.set(title=env, xlabel="steps", ylabel=title)
+        axes.set_ylim(bottom=LEAST[env])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
         axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=6, frameon=False)
     if asked.report:
