@@ -276,7 +276,8 @@ def test_names_that_lead_nowhere() -> None:
 
 # ---- the other way round -------------------------------------------------------------------------------------------
 
-WORLDS = [entry.name for entry in envs.entries() if entry.name != "battle"]  # whose agents do not stay
+NOT_HERE = ("battle", "bitflip")  # agents do not stay; one agent, who sees a Dict
+WORLDS = [entry.name for entry in envs.entries() if entry.name not in NOT_HERE]
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -290,6 +291,11 @@ def test_pettingzoos_own_tests(name: str) -> None:
             parallel_api_test(ToPettingZoo(envs.make(name, **options)), num_cycles=80)
             parallel_seed_test(lambda o=options: ToPettingZoo(envs.make(name, **o), unavailable="first"), num_cycles=30)
             seed_test(lambda o=options: parallel_to_aec(ToPettingZoo(envs.make(name, **o))), num_cycles=30)
+
+
+def test_what_cannot_be_shown_is_refused() -> None:
+    with pytest.raises(rc.errors.OptionError, match=r"^space must be a Box or Discrete, got Dict\("):
+        ToPettingZoo(envs.make("bitflip"))
 
 
 def test_there_and_back() -> None:
