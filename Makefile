@@ -108,7 +108,7 @@ scores: $(READY) $(AGILERL_VENV)/.ready
 	@$(BIN)/python bench/scores.py --report docs/bench
 	@$(BIN)/python bench/chase.py --report docs/bench
 	@$(BIN)/python bench/collapse.py --report docs/bench
-	@$(BIN)/python bench/battle.py --report docs/bench
+	@$(BIN)/python bench/battle.py --map-size 25 --report docs/bench
 	@$(BIN)/python bench/curves.py --report docs/images
 	@$(BIN)/python bench/to_score.py --report docs --agilerl $(AGILERL_VENV)/bin/python
 

@@ -1,6 +1,6 @@
 """Who beats whom: algorithms that learned the battle by playing against themselves, all pairs, both colours.
 
-python bench/battle.py --report docs/bench     (hours; --quick: small teams and little training)
+python bench/battle.py --map-size 25 --report docs/bench     (an hour; 40, the default, has 64 against 64)
 
 Runs are kept under runs/battle, and those that are finished are not trained again.
 """
@@ -105,10 +105,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--report", type=Path, metavar="FOLDER")
     parser.add_argument("--film", type=Path, metavar="FILE", help="a battle of MFQ against IL")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4])
     parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument("--map-size", type=int, default=40)
-    parser.add_argument("--battles", type=int, default=20)
+    parser.add_argument("--battles", type=int, default=10)
     parser.add_argument("--only", nargs="+", choices=list(WHO), default=list(WHO))
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--quick", action="store_true", help="small teams and little training")
