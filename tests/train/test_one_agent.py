@@ -16,7 +16,7 @@ from recollect.envs.one_agent import OneAgent
 from recollect.errors import OptionError
 from recollect.train.checkpoint import load_state
 from recollect.train.export import load_agents, save_agents, to_torch_export
-from recollect.train.policy import load_policy
+from recollect.train.policy import TrainedPolicy, load_policy
 from recollect.train.replay import load_run
 
 FEW: dict[str, Any] = {"num_envs": 4, "eval_every": 400, "eval_episodes": 3, "video": False, "log": ()}
@@ -82,6 +82,29 @@ def test_weights_of_an_agent_go_there_and_back(tmp_path: Path) -> None:
     obs = {"obs": np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)}
     mine, other = (learner.actor(50, explore=False).act(obs)[0]["action"].tolist() for learner in (one, two))
     assert mine == other
+
+
+@pytest.mark.parametrize("name", ["dqn", "r2d2", "ppo", "sac"])
+def test_actions_that_may_not_be_taken(name: str, tmp_path: Path) -> None:
+    """One marine against one: what may be done depends on where it stands, and a wrong choice would be refused."""
+    config = replace(find(name), **{key: value for key, value in ALGORITHMS[name].items() if key != "hindsight"})
+    train.run(config, "marines_1v1", folder=tmp_path / "run", steps=800, seed=1, **FEW)
+    policy, env = load_policy(tmp_path / "run"), OneAgent(envs.make("marines_1v1", num_envs=3))
+    seen = env.reset(seed=0)
+    assert seen["avail_actions"].shape == (3, int(env.groups[0].action_space.n))  # type: ignore[attr-defined]
+    for _ in range(20):
+        action = policy.act(seen)["action"]
+        assert seen["avail_actions"][range(3), action].all()
+        assert policy.act({"obs": seen["obs"]})["action"].shape == (3,)  # as if all might be done
+        seen = env.step(action).obs
+
+
+def test_masks_that_are_not_given_by_name_allow_everything() -> None:
+    env = envs.make("marines_3v3", num_envs=2)
+    learner = find("iql").learner(env, seed=0)
+    shown = env.reset(seed=0)
+    action = TrainedPolicy(learner, env.groups).act({"obs": shown["obs"]})["action"]
+    assert action.shape == (2, 3)
 
 
 def test_processes_act_beside_the_learner(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class TrainedPolicy:
             return self._of_array(obs, avail_actions)
         if set(obs) <= {agent for group in self.groups for agent in group.agents}:
             return self._of_agents(obs, avail_actions)
-        return self._act({key: np.asarray(value) for key, value in obs.items()})
+        return self._act(self._with_masks({key: np.asarray(value) for key, value in obs.items()}))
 
     def _of_array(self, obs: Any, avail_actions: Any) -> Any:
         if len(self.groups) > 1:
@@ -129,11 +129,9 @@ class TrainedPolicy:
 
     def _choose(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Actions ``[E, A, ...]`` by field name, of environments."""
-        for group in self.groups:
-            fields = {**self._masks(group, fields), **fields}
         if not self.groups[0].alone:
-            return self._act(fields)
-        found = self._act({key: value[:, 0] for key, value in fields.items()})
+            return self._act(self._with_masks(fields))
+        found = self._act(self._with_masks({key: value[:, 0] for key, value in fields.items()}))
         return {key: value[:, None] for key, value in found.items()}
 
     def _act(self, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,13 +140,14 @@ class TrainedPolicy:
             self._actor, self._num_envs = self._learner.actor(num_envs, explore=False), num_envs
         return self._actor.act(fields)[0]
 
-    @staticmethod
-    def _masks(group: AgentGroup, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Masks that were not given: everyone is there, and may do everything."""
+    def _with_masks(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What was given, with masks that were not: everyone is there, and may do everything."""
         num_envs = len(next(iter(fields.values())))
         found: dict[str, Any] = {}
-        if group.mask:
-            found[group.key("agent_mask")] = np.ones((num_envs, len(group)), bool)
-        if group.avail:
-            found[group.key("avail_actions")] = np.ones((num_envs, len(group), int(group.action_space.n)), bool)
-        return found
+        for group in self.groups:
+            lead = (num_envs,) if group.alone else (num_envs, len(group))
+            if group.mask:
+                found[group.key("agent_mask")] = np.ones(lead, bool)
+            if group.avail:
+                found[group.key("avail_actions")] = np.ones((*lead, int(group.action_space.n)), bool)
+        return found | dict(fields)
