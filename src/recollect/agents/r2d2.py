@@ -30,7 +30,7 @@ from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES, masked_mean, rescaled, rescaled_inverse
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
-from recollect.learn.sequences import pack_spans
+from recollect.learn.sequences import Spans, pack_spans
 from recollect.memory import Memory, Sequence, Storage
 from recollect.schema import Field
 from recollect.tensors import map_tensors, to_torch
@@ -190,7 +190,7 @@ class R2D2:
             self.online = RecurrentQ(space, self.group.action_space, **units)
         self.target = target_of(self.online)
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
-        self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, one=True)
+        self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, clip_whole=True)
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
@@ -223,7 +223,7 @@ class R2D2:
         """h(r_t + ... + gamma^n h^-1(Q'(s_t+n, a*))) - Q(s_t, a_t) of steps ``[B, L]``; which of them count, and Q."""
         config, skipped = self.config, self.config.burn_in
         rows = to_torch(dict(batch), self.networks.device)
-        online, target = self._unrolled(self.online, batch, rows), self._unrolled(self.target, batch, rows)
+        online, target = self._unrolled(batch, rows, self.online, self.target)
         reward, discount, mask = (rows[name][:, skipped:] for name in ("reward", "discount", "mask"))
         action = rows["action"][:, skipped:].long() - self.online.start
         q = online[:, :-1].gather(2, (action * mask)[..., None])[..., 0]
@@ -241,33 +241,26 @@ class R2D2:
             returns = rescaled(returns) if config.rescale else returns
         return (returns - q) * mask, mask, q
 
-    def _unrolled(self, network: RecurrentQ, batch: Mapping[str, Any], rows: Mapping[str, Any]) -> Tensor:
-        """Q ``[B, L + 1, n]`` of what was seen before and after the steps to learn from."""
+    def _unrolled(self, batch: Mapping[str, Any], rows: Mapping[str, Any], *networks: RecurrentQ) -> list[Tensor]:
+        """Q ``[B, L + 1, n]`` of what was seen before and after the steps to learn from, by each network."""
         skipped, starts, lengths = self.config.burn_in, batch["starts"], batch["lengths"]
         width = starts.shape[1] + 1
         begun = starts[:, : skipped + 1]
         first = np.where(begun.any(axis=1), begun.argmax(axis=1), 0)  # nothing is before an episode's first step
-        state = torch.zeros(len(first), network.units, device=self.networks.device)
+        start = torch.zeros(len(first), self.config.hidden, device=self.networks.device)
         if self.config.stored_state:
-            carried = torch.from_numpy(~begun.any(axis=1)).to(state.device)
-            state = rows["q_state"] * carried[:, None]
-        with torch.no_grad():
-            _, state, _ = self._span(network, rows["obs"], state, first, skipped - first, width)
-        q, _, places = self._span(network, rows["obs"], state, np.full_like(first, skipped), lengths + 1, width)
-        whole = q.new_zeros(len(first) * width, q.shape[1]).index_copy(0, places, q)
-        return whole.view(len(first), width, -1)[:, skipped:]
-
-    def _span(
-        self, network: RecurrentQ, obs: Any, state: Tensor, first: Any, count: Any, width: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Q of some rows of every sequence, states ``[B, size]`` after them, and where these rows are in ``[B T]``."""
-        spans, device = pack_spans(first, count, width), state.device
-        places, sequence = (torch.from_numpy(each).to(device) for each in (spans.rows, spans.sequence))
-        if not len(sequence):
-            return state.new_zeros(0, network.actions), state, places
-        seen = map_tensors(lambda x: x.flatten(0, 1).index_select(0, places), obs)
-        q, last = network(seen, Packed(spans.batch_sizes.tolist(), state.index_select(0, sequence)))
-        return q, state.index_copy(0, sequence, last), places
+            carried = torch.from_numpy(~begun.any(axis=1)).to(start.device)
+            start = rows["q_state"] * carried[:, None]
+        burn_in = _Span(pack_spans(first, skipped - first, width), rows["obs"], start.device)
+        learned = _Span(pack_spans(np.full_like(first, skipped), lengths + 1, width), rows["obs"], start.device)
+        found = []
+        for network in networks:
+            with torch.no_grad():
+                _, state = burn_in.run(network, start)
+            q, _ = learned.run(network, state)
+            whole = q.new_zeros(len(first) * width, q.shape[1]).index_copy(0, learned.rows, q)
+            found.append(whole.view(len(first), width, -1)[:, skipped:])
+        return found
 
     def epsilon(self, step: int) -> float:
         """Share of random actions after some steps."""
@@ -300,3 +293,26 @@ class R2D2:
         """Go on from a state."""
         self.networks.load_state_dict(state)
         self.updates, self._version = int(state["updates"]), self._version + 1
+
+
+@final
+class _Span:
+    """Rows of sequences ``[B, T]`` that follow each other, with what was seen in them.
+
+    Args:
+        obs: Of all rows, ``[B, T, ...]``.
+    """
+
+    def __init__(self, spans: Spans, obs: Any, device: torch.device) -> None:
+        self.rows = torch.from_numpy(spans.rows).to(device)
+        """Where they are among ``[B * T]``."""
+        self._sequence = torch.from_numpy(spans.sequence).to(device)
+        self._batch_sizes: list[int] = spans.batch_sizes.tolist()
+        self._obs = map_tensors(lambda x: x.flatten(0, 1).index_select(0, self.rows), obs)
+
+    def run(self, network: RecurrentQ, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Q of these rows, from the states ``[B, size]`` before them, and the states after them."""
+        if not self._batch_sizes:
+            return state.new_zeros(0, network.actions), state
+        q, last = network(self._obs, Packed(self._batch_sizes, state.index_select(0, self._sequence)))
+        return q, state.index_copy(0, self._sequence, last)
