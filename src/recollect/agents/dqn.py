@@ -219,7 +219,7 @@ class DQN:
             self.online = QNetwork(space, self.group.action_space, generator=generator, **how)
         self.target = target_of(self.online)
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
-        self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, one=True)
+        self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, clip_whole=True)
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""

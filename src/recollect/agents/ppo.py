@@ -206,7 +206,7 @@ class PPO:
         self.networks.add("agent", nn.ModuleDict({"network": self.network, "obs": self.obs_norm}))
         if self.reward_rms is not None:
             self.networks.add("reward", self.reward_rms)
-        self.trained = self.networks.optimize("agent", self.network, None, config.lr, config.eps, one=True)
+        self.trained = self.networks.optimize("agent", self.network, None, config.lr, config.eps, clip_whole=True)
         self._acting = nn.ModuleList([self.network, self.obs_norm])
 
     def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:

@@ -195,9 +195,9 @@ class SAC:
         parts = {"policy": self.policy, "critics": self.critics, "critics_target": self.target}
         self.networks.add("agent", nn.ModuleDict({**parts, "temperature": self.temperature}))
         optimize = self.networks.optimize
-        self._policy = optimize("policy", self.policy, None, config.actor_lr, one=True)
-        self._critics = optimize("critics", self.critics, self.target, config.critic_lr, one=True)
-        self._alpha = optimize("alpha", self.temperature, None, config.alpha_lr, one=True)
+        self._policy = optimize("policy", self.policy, None, config.actor_lr, clip_whole=True)
+        self._critics = optimize("critics", self.critics, self.target, config.critic_lr, clip_whole=True)
+        self._alpha = optimize("alpha", self.temperature, None, config.alpha_lr, clip_whole=True)
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""

@@ -29,20 +29,20 @@ class Trained:
     """A module that learns: its optimiser, and the target that follows it if there is one.
 
     Args:
-        one: Whether it is one network, whose gradient is clipped as a whole, and not several side by side.
+        clip_whole: Whether its gradient norm is clipped as a whole, and not of every network in it by itself.
     """
 
     def __init__(
-        self, module: nn.Module, target: nn.Module | None, optimizer: Optimizer, lr: float, *, one: bool = False
+        self, module: nn.Module, target: nn.Module | None, optimizer: Optimizer, lr: float, *, clip_whole: bool = False
     ) -> None:
         self.optimizer, self._lr = optimizer, lr
         self.parameters = list(module.parameters())
         self._polyak = None if target is None else Polyak(target, module)
         whole: list[Tensor | list[Tensor]] = [[*self.parameters]]
-        self._networks = whole if one else per_network(module)
+        self._networks = whole if clip_whole else per_network(module)
 
     def step(self, loss: Tensor, *, max_grad_norm: float, lr_scale: float = 1.0) -> Tensor:
-        """Down the gradient of a loss; the gradient norm of every network is clipped by itself. Returns their mean."""
+        """Down the gradient of a loss, whose norm is clipped, network by network or whole. Returns the mean norm."""
         set_lr(self.optimizer, self._lr * lr_scale)
         for parameter in self.parameters:
             parameter.grad = None
@@ -94,14 +94,14 @@ class Networks:
         lr: float,
         eps: float = 0.0,
         *,
-        one: bool = False,
+        clip_whole: bool = False,
     ) -> Trained:
         """An optimiser (Adam) of a module that has been taken in, or is part of one.
 
         Args:
-            one: Whether it is one network, whose gradient is clipped as a whole, and not several side by side.
+            clip_whole: Whether its gradient norm is clipped as a whole, and not of every network in it by itself.
         """
-        made = Trained(module, target, make_optimizer("adam", module.parameters(), lr, eps), lr, one=one)
+        made = Trained(module, target, make_optimizer("adam", module.parameters(), lr, eps), lr, clip_whole=clip_whole)
         self.optimizers[name] = made.optimizer
         return made
 

@@ -186,8 +186,8 @@ class TD3:
         targets = {"policy_target": self.policy_target, "critics_target": self.critics_target}
         self.networks.add("agent", nn.ModuleDict({**parts, **targets}))
         optimize = self.networks.optimize
-        self._policy = optimize("policy", self.policy, self.policy_target, config.actor_lr, one=True)
-        self._critics = optimize("critics", self.critics, self.critics_target, config.critic_lr, one=True)
+        self._policy = optimize("policy", self.policy, self.policy_target, config.actor_lr, clip_whole=True)
+        self._critics = optimize("critics", self.critics, self.critics_target, config.critic_lr, clip_whole=True)
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
