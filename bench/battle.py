@@ -39,9 +39,9 @@ WHO = {
 }
 PAGE = """# The battle of many: who beats whom
 
-Written by `python bench/battle.py` on {day}: {size}, {steps:,} steps of self-play each, seeds {seeds}. Every pair of
-runs plays {battles} battles, half of them in each colour, by its policies as they explore in the end. Shares of battles
-that the row won against the column (draws count half).
+Written by `python bench/battle.py --map-size {map_size}` on {day}: {size}, {steps:,} steps of self-play each,
+seeds {seeds}. Every pair of runs plays {battles} battles, half of them in each colour, by its policies as they explore
+in the end. Shares of battles that the row won against the column (draws count half).
 
 {table}
 
@@ -148,6 +148,7 @@ def main() -> None:
         facts = {
             "day": date.today(),
             "size": f"{count} against {count}",
+            "map_size": asked.map_size,
             "steps": asked.steps,
             "table": "\n".join(lines),
         }

@@ -365,7 +365,9 @@ def test_one_agent_has_no_axis_of_agents() -> None:
         for key, value in step.row.items():
             assert np.array_equal(value, wide.row[key] if key in ("terminated", "truncated") else wide.row[key][:, 0])
         seen, alone = wide.obs, step.obs
-    assert one.render is not None
+    one.step([0, 1, 0])
+    with pytest.raises(OptionError, match=r"^action must have an entry for each of 3 environments, got \[2\]$"):
+        one.step([0, 1])
     assert str(one.schema) == "Schema(obs: float32[4], action: uint8, reward: float32)"
 
 

@@ -17,6 +17,7 @@ from recollect.envs.interface import (
     Snapshots,
     Step,
     as_actions,
+    numbers,
     schema_of,
 )
 from recollect.errors import OptionError
@@ -69,7 +70,10 @@ class OneAgent:
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere, with actions ``[E, ...]``."""
-        given = as_actions(self.groups, action)
+        given = {key: numbers(key, value) for key, value in as_actions(self.groups, action).items()}
+        for key, value in given.items():
+            if value.shape[:1] != (self.num_envs,):
+                raise OptionError(key, f"have an entry for each of {self.num_envs} environments", list(value.shape))
         step = self._env.step({self._prefix + key: value[:, None] for key, value in given.items()})
         return step._replace(obs=self._one(step.obs), row=self._one(step.row))
 
