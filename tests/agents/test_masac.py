@@ -134,6 +134,12 @@ def test_rows_hold_what_environments_give_and_nothing_else() -> None:
     assert memory.schema == env.schema
 
 
+def test_the_preset_is_what_xuance_has() -> None:
+    found = MASACConfig(**MASACConfig().presets["xuance"])
+    assert (found.gamma, found.batch_size, found.update_every, found.hidden) == (0.95, 256, 25, (64, 64))
+    assert (found.actor_lr, found.critic_lr, found.tau, found.alpha) == (0.01, 0.001, 0.001, 0.01)
+
+
 def test_refusals() -> None:
     env = envs.make("simple_spread")
     env.groups = (replace(env.groups[0], action_space=spaces.MultiDiscrete([2, 3])),)  # type: ignore[attr-defined]

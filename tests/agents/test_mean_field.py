@@ -308,3 +308,11 @@ def test_refusals() -> None:
 def test_what_learners_are() -> None:
     learner: Learner = MFQConfig(encoder="flat").learner(envs.make("battle", map_size=15))
     assert set(learner.agent_modules()) == {"red", "blue"}  # type: ignore[attr-defined]
+
+
+def test_the_presets_are_what_xuance_has() -> None:
+    found = MFQConfig(**MFQConfig().presets["xuance"])
+    assert (found.gamma, found.batch_size, found.lr, found.learning_starts) == (0.95, 256, 1e-3, 1_000)
+    mfac = replace(find("mfac"), **find("mfac").presets["xuance"])
+    assert mfac.name == "mfac"
+    assert (mfac.gamma, mfac.epochs, mfac.clip, mfac.actor_lr, mfac.rollout) == (0.99, 10, 0.2, 7e-4, 200)

@@ -21,6 +21,7 @@ from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
 from recollect.agents.joint_critic import JointActions, JointCritic
 from recollect.agents.policy_modules import LikeliestPolicy
+from recollect.agents.presets import masac_presets
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.state import Networks, Trained, published
 from recollect.agents.stochastic_actor import Acting, StochasticActor
@@ -127,6 +128,11 @@ class MASACConfig:
     def default_num_envs(self) -> int:
         """Vectorised environments that suit it."""
         return 64
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """What published code uses, by its name."""
+        return masac_presets()
 
     @property
     def search_space(self) -> SearchSpace:

@@ -20,6 +20,7 @@ from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
 from recollect.agents.mean_field import NEIGHBOURS, MeanField
 from recollect.agents.mfq_actor import MFQActor
+from recollect.agents.presets import mfq_presets
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.state import Networks, Trained, published
 from recollect.envs.interface import AgentGroup, Env
@@ -122,6 +123,11 @@ class MFQConfig:
     def default_num_envs(self) -> int:
         """Vectorised environments that suit it."""
         return 8
+
+    @property
+    def presets(self) -> dict[str, dict[str, Any]]:
+        """What published code uses, by its name."""
+        return mfq_presets()
 
     @property
     def search_space(self) -> SearchSpace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["coma_presets", "mappo_presets", "qmix_presets"]
+__all__ = ["coma_presets", "mappo_presets", "masac_presets", "mfq_presets", "qmix_presets"]
 
 _QMIX: dict[str, dict[str, Any]] = {
     "pymarl": {
@@ -104,12 +104,13 @@ _MAPPO: dict[str, dict[str, dict[str, Any]]] = {
     "ippo": {"epymarl": _EPYMARL_PPO, "paper": _PAPER, "xuance": {**_XUANCE, "gamma": 0.99, "rollout": 200}},
     "maa2c": {"epymarl": {**_EPYMARL_A2C, "entropy": 0.01}},
     "ia2c": {"epymarl": _EPYMARL_A2C},
+    "mfac": {"xuance": {**_XUANCE, "gamma": 0.99, "rollout": 200, "clip": 0.2, "td_loss": "huber"}},
 }
 """EPyMARL, the MAPPO paper, XuanCe."""
 
 
 def mappo_presets(name: str) -> dict[str, dict[str, Any]]:
-    """Settings of MAPPO, IPPO, MAA2C or IA2C by the name of the code that has them."""
+    """Settings of MAPPO, IPPO, MAA2C, IA2C or MFAC by the name of the code that has them."""
     return _MAPPO.get(name, {})
 
 
@@ -147,3 +148,45 @@ _COMA: dict[str, dict[str, Any]] = {
 def coma_presets() -> dict[str, dict[str, Any]]:
     """Settings of COMA by the name of the code that has them."""
     return _COMA
+
+
+_MASAC: dict[str, dict[str, Any]] = {
+    "xuance": {
+        "capacity": 100_000,
+        "learning_starts": 1_000,
+        "actor_lr": 0.01,
+        "tau": 0.001,
+        "alpha": 0.01,
+        "alpha_lr": 0.01,
+        "max_grad_norm": 0.0,
+        "activation": "leaky_relu",
+        "init": "orthogonal",
+    },
+}
+"""XuanCe, on simple_spread."""
+
+
+def masac_presets() -> dict[str, dict[str, Any]]:
+    """Settings of MASAC and ISAC by the name of the code that has them."""
+    return _MASAC
+
+
+_MFQ: dict[str, dict[str, Any]] = {
+    "xuance": {
+        "batch_size": 256,
+        "capacity": 200_000,
+        "update_every": 25,
+        "lr": 1e-3,
+        "temperature_start": 0.1,
+        "temperature_end": 0.1,
+        "max_grad_norm": 0.0,
+        "td_loss": "mse",
+        "hidden": (64, 128, 64),
+    },
+}
+"""XuanCe, on simple_spread, with its Boltzmann policy; its target networks are copies of every hundredth update."""
+
+
+def mfq_presets() -> dict[str, dict[str, Any]]:
+    """Settings of MFQ by the name of the code that has them."""
+    return _MFQ
