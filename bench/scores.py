@@ -39,9 +39,9 @@ DRAWN = "return, actions drawn"
 
 PAGE = """# Scores
 
-Written by `make scores` on {day}: {episodes:,} episodes a seed at the end of training, without exploration, from starts
-that training never saw. Interquartile mean over the seeds with its 95% interval (bootstrap), then each seed. No setting
-was chosen on these seeds.
+Written by `make scores` on {day}: {episodes:,} episodes a seed (100 of HalfCheetah) at the end of training, without
+exploration, from starts that training never saw. Interquartile mean over the seeds with its 95% interval (bootstrap),
+then each seed. No setting was chosen on these seeds.
 
 {table}
 
@@ -70,6 +70,8 @@ class Contest:
     """The first of these seeds: others where a setting was changed after a look at the first ones."""
     module: str = ""
     """What registers the environment, beside this file."""
+    episodes: int = EPISODES
+    """By which it is judged; a tenth of them along the way."""
 
 
 LARGE_BATCHES: dict[str, Any] = {"batch_size": 1024, "update_every": 100}
@@ -158,6 +160,11 @@ CONTESTS |= {
     "spread_coma": Contest("simple_spread", COMAConfig(), ("return",), "better than -21.6", steps=2_000_000),
 }
 
+# Soft actor-critics of many agents, as they are by default.
+for name in ("masac", "isac"):
+    CONTESTS[f"spread_{name}"] = Contest("simple_spread", find(name), ("return",), "", options=CONTINUOUS)
+    CONTESTS[f"marines_{name}"] = Contest("marines_4v4", find(name), ("battle_won", "return"), "", steps=200_000)
+
 # One agent.
 AT_ONCE = {"learning_starts": 1_000}
 CONTESTS |= {
@@ -167,6 +174,13 @@ CONTESTS |= {
     ),
     "pendulum_sac": Contest("Pendulum-v1", SACConfig(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
     "pendulum_td3": Contest("Pendulum-v1", TD3Config(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
+}
+CHEETAH: dict[str, Any] = {"seeds": 3, "episodes": 100}
+CONTESTS |= {
+    "cheetah_td3": Contest(
+        "HalfCheetah-v5", TD3Config(batch_size=128), ("return",), "7,500 at 500k", steps=500_000, **CHEETAH
+    ),
+    "cheetah_sac": Contest("HalfCheetah-v5", SACConfig(batch_size=128), ("return",), "9,500 at 1M", **CHEETAH),
 }
 for name, way in {"bitflip_hindsight": "future", "bitflip_without": "none"}.items():
     CONTESTS[name] = Contest(
@@ -183,13 +197,15 @@ def score(name: str, seed: int) -> dict[str, float]:
     """Train, or go on, and judge."""
     contest, folder = CONTESTS[name], FOLDER / name / f"seed_{seed}"
     how: dict[str, Any] = {"num_envs": contest.num_envs} if contest.num_envs else {}
+    if contest.episodes != EPISODES:
+        how["eval_episodes"] = contest.episodes // 10
     if contest.module:
         import_module(contest.module)
     train(folder, contest.algorithm, contest.env, contest.steps, seed=seed, env_options=contest.options, **how)
     trained = load_run(folder)
-    found = trained.evaluate(EPISODES, seed=10_000 + seed)
+    found = trained.evaluate(contest.episodes, seed=10_000 + seed)
     if DRAWN in contest.figures:
-        found[DRAWN] = trained.evaluate(EPISODES, seed=10_000 + seed, explore=True)["return"]
+        found[DRAWN] = trained.evaluate(contest.episodes, seed=10_000 + seed, explore=True)["return"]
     return found
 
 
@@ -230,6 +246,7 @@ def command(name: str) -> str:
     own = {key: value for key, value in vars(contest.algorithm).items() if value != getattr(algorithm, key)}
     flags = [f"--steps {contest.steps}", *(_flag(key, value) for key, value in own.items())]
     flags += [f"--num-envs {contest.num_envs}"] if contest.num_envs else []
+    flags += [f"--eval-episodes {contest.episodes // 10}"] if contest.episodes != EPISODES else []
     flags += [f"--option {key}={str(value).lower()}" for key, value in contest.options.items()]
     flags += [f"--import {contest.module}"] if contest.module else []
     seeds = " ".join(map(str, _seeds(name)))

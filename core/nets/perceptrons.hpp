@@ -36,11 +36,21 @@ class Perceptrons {
   // Group g is for network g; a lone network takes all groups. What hidden layers give is kept where `hidden` says,
   // [groups, rows * between], unless that is null.
   void forward(const float* flat, Values in, Index groups, Index rows, float* hidden, Values out) const {
-    const Room room(*this, 0);
+    const bool packs = rows >= kChunk;
+    const Room room(*this, packs ? panels(0) : 0);
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
+      if (packs && (g == 0 || count_ > 1)) {
+        float* to = room.turned;
+        for (std::size_t l = 0; l < layers(); ++l)
+          if (wide(l)) {
+            dense::pack(kernel_, parameters + weights_[l], sizes_[l], sizes_[l + 1], sizes_[l + 1], 1, to, sizes_[l]);
+            to += panel_size(sizes_[l], sizes_[l + 1]);
+          }
+      }
       for (Index r = 0; r < rows; r += kChunk) {
         const Index n = std::min(kChunk, rows - r);
+        const float* packed_weights = room.turned;
         const float* from = in.at(g, r);
         Index step = in.row;
         for (std::size_t l = 0; l < layers(); ++l) {
@@ -49,6 +59,11 @@ class Perceptrons {
           float* to = last ? out.at(g, r) : hidden ? kept(hidden, g, rows, l, r) : room.buffer[l % 2];
           dense::Product p{n, next, sizes_[l], from, step, 1, parameters + weights_[l], next, to, last ? out.row : next};
           p.bias = parameters + weights_[l] + sizes_[l] * next;
+          if (packs && wide(l)) {
+            p.b = packed_weights;
+            p.b_step = 0;
+            packed_weights += panel_size(sizes_[l], next);
+          }
           kernel_.multiply(p, last ? dense::Kind::kOutput : dense::Kind::kForward, rule_, room.scratch);
           from = to;
           step = next;
@@ -59,14 +74,15 @@ class Perceptrons {
 
   // Gradients of the parameters from those of the outputs; groups of a lone network are added up.
   void backward(const float* flat, float* grad, Values in, Index groups, Index rows, float* hidden, Values out) const {
-    const Room room(*this, width_);
+    const Room room(*this, turned_size() + beside_size());
+    float* const beside = room.turned + turned_size();
     std::memset(grad, 0, static_cast<std::size_t>(count_ * width_) * sizeof(float));
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
       float* mine = grad + network(g) * width_;
       if (g == 0 || count_ > 1)
         for (std::size_t l = 1; l < layers(); ++l)
-          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], room.turned + weights_[l]);
+          turn(parameters, l, room);
       for (Index r = 0; r < rows; r += kChunk) {
         const Index n = std::min(kChunk, rows - r);
         const float* down = out.at(g, r);
@@ -76,8 +92,9 @@ class Perceptrons {
           const float* given = l ? kept(hidden, g, rows, l - 1, r) : in.at(g, r);
           const Index given_step = l ? before : in.row;
           float* weights = mine + weights_[l];
-          kernel_.multiply({before, after, n, given, 1, given_step, down, step, weights, after}, dense::Kind::kAdd, rule_,
-                    room.scratch);
+          dense::Product p{before, after, n, given, 1, given_step, down, step, weights, after};
+          if (wide(l)) lay_beside(p, beside);
+          kernel_.multiply(p, dense::Kind::kAdd, rule_, room.scratch);
           kernel_.sum_rows(n, after, down, step, weights + before * after);
           if (l == 0) break;
           down = descend(room, l, n, down, step, given);
@@ -90,14 +107,13 @@ class Perceptrons {
   // The slope in inputs first[g] to first[g] + some of every group, from the outputs' gradient.
   void slope(const float* flat, const Index* first, Index some, Index groups, Index rows, float* hidden, Values out,
              Values found) const {
-    const Room room(*this, width_);
+    const Room room(*this, turned_size() + sizes_[0] * sizes_[1]);
+    float* const inputs = room.turned + turned_size();
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
-      for (std::size_t l = 0; l < layers(); ++l)
-        if (l == 0)
-          turn(parameters + first[g] * sizes_[1], some, sizes_[1], room.turned);
-        else if (g == 0 || count_ > 1)
-          turn(parameters + weights_[l], sizes_[l], sizes_[l + 1], room.turned + weights_[l]);
+      turn(parameters + first[g] * sizes_[1], some, sizes_[1], inputs);
+      for (std::size_t l = 1; l < layers(); ++l)
+        if (g == 0 || count_ > 1) turn(parameters, l, room);
       for (Index r = 0; r < rows; r += kChunk) {
         const Index n = std::min(kChunk, rows - r);
         const float* down = out.at(g, r);
@@ -106,7 +122,7 @@ class Perceptrons {
           down = descend(room, l, n, down, step, kept(hidden, g, rows, l - 1, r));
           step = sizes_[l];
         }
-        kernel_.multiply({n, some, sizes_[1], down, step, 1, room.turned, some, found.at(g, r), found.row},
+        kernel_.multiply({n, some, sizes_[1], down, step, 1, inputs, some, found.at(g, r), found.row},
                   dense::Kind::kPlain, rule_, room.scratch);
       }
     }
@@ -114,6 +130,7 @@ class Perceptrons {
 
  private:
   static constexpr Index kChunk = 60;  // rows that go through all layers together
+  static constexpr Index kBeside = 16; // numbers between rows that would else lie on top of each other in a cache
 
   // What a pass works in: room for a product, two for what lies between layers, and for weights turned round.
   struct Room {
@@ -132,9 +149,9 @@ class Perceptrons {
   const float* descend(const Room& room, std::size_t l, Index n, const float* down, Index step,
                        const float* given) const {
     const Index before = sizes_[l];
-    const float* weights = room.turned + weights_[l];
+    const float* weights = room.turned + turned_at(l);
     float* to = room.buffer[l % 2];
-    dense::Product p{n, before, sizes_[l + 1], down, step, 1, weights, before, to, before};
+    dense::Product p{n, before, sizes_[l + 1], down, step, 1, weights, wide(l) ? 0 : before, to, before};
     p.given = given;
     p.given_step = before;
     kernel_.multiply(p, dense::Kind::kSlope, rule_, room.scratch);
@@ -148,6 +165,49 @@ class Perceptrons {
   float* kept(float* hidden, Index g, Index rows, std::size_t l, Index r) const {
     return hidden + (g * between_ + hidden_[l]) * rows + r * sizes_[l + 1];
   }
+  // Layers whose weights do not fit the first cache: their matrices are laid out in panels.
+  bool wide(std::size_t l) const { return sizes_[l] * sizes_[l + 1] > 8192; }
+  Index panel_size(Index depth, Index cols) const { return dense::packed_size(kernel_, depth, cols); }
+  Index panels(std::size_t first) const {
+    Index size = 0;
+    for (std::size_t l = first; l < layers(); ++l)
+      if (wide(l)) size += panel_size(sizes_[l], sizes_[l + 1]);
+    return size;
+  }
+
+  // Where the weights of a layer are that were turned round, and the room that they all take.
+  Index turned_at(std::size_t layer) const {
+    Index at = 0;
+    for (std::size_t l = 1; l < layer; ++l)
+      at += wide(l) ? panel_size(sizes_[l + 1], sizes_[l]) : sizes_[l] * sizes_[l + 1];
+    return at;
+  }
+  Index turned_size() const { return turned_at(layers()); }
+  void turn(const float* parameters, std::size_t l, const Room& room) const {
+    const float* from = parameters + weights_[l];
+    float* to = room.turned + turned_at(l);
+    if (wide(l))
+      dense::pack(kernel_, from, sizes_[l + 1], sizes_[l], 1, sizes_[l + 1], to, sizes_[l + 1]);
+    else
+      turn(from, sizes_[l], sizes_[l + 1], to);
+  }
+
+  // What a gradient of weights is made of, laid out so that caches hold it: rows a little apart, columns in panels.
+  Index beside_size() const {
+    return kChunk * (widest() + kBeside) + panel_size(kChunk, widest());
+  }
+  void lay_beside(dense::Product& p, float* room) const {
+    const Index pitch = p.rows + kBeside;
+    for (Index k = 0; k < p.depth; ++k)
+      std::memcpy(room + k * pitch, p.a + k * p.a_step, static_cast<std::size_t>(p.rows) * sizeof(float));
+    p.a = room;
+    p.a_step = pitch;
+    room += kChunk * pitch;
+    dense::pack(kernel_, p.b, p.depth, p.cols, p.b_step, 1, room, p.depth);
+    p.b = room;
+    p.b_step = 0;
+  }
+
   static void turn(const float* from, Index rows, Index cols, float* to) {
     for (Index r = 0; r < rows; ++r)
       for (Index c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];

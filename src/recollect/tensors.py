@@ -44,6 +44,7 @@ def to_torch(
         raise MissingExtra("torch", "torch") from None
 
     place = None if device is None else torch.device(device)
+    here = place is None or place.type == "cpu"
     if pin is None:
         pin = place is not None and place.type == "cuda"
     if pin and not torch.accelerator.is_available():
@@ -58,16 +59,18 @@ def to_torch(
         tensor = torch.from_numpy(value.astype(np.int64) if is_action and value.dtype.kind in "iu" else value)
         if pin:
             tensor = tensor.pin_memory()
-        return tensor if place is None else tensor.to(place, non_blocking=non_blocking and pin)
+        return tensor if here else tensor.to(place, non_blocking=non_blocking and pin)
 
     return Nest({key: convert(key, value, False) for key, value in batch.items()})
 
 
 def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -> Nest:
     """What environments show, by field names with slashes, as nested tensors; floats as rows hold them, in float32."""
-    shown = {key: np.asarray(value) for key, value in obs.items()}
-    kinds = {key: np.float32 if value.dtype.kind == "f" else value.dtype for key, value in shown.items()}
-    return to_torch(nested({key: np.ascontiguousarray(value, kinds[key]) for key, value in shown.items()}), device)
+    shown = {}
+    for key, value in obs.items():
+        array = np.asarray(value)
+        shown[key] = np.ascontiguousarray(array, np.float32 if array.dtype.kind == "f" else array.dtype)
+    return to_torch(nested(shown), device)
 
 
 def map_tensors(f: Callable[[Any], Any], tree: Any) -> Any:

@@ -128,7 +128,7 @@ def test_an_actor_sees_the_frames_that_its_learner_does() -> None:
     seen: list[Any] = []
 
     class Watched(torch.nn.Module):
-        start = 2
+        start, plain = 2, None
 
         def forward(self, obs: Any) -> Any:
             seen.append(obs.numpy().copy())

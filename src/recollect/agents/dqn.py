@@ -249,13 +249,12 @@ class DQN:
 
         Also each row's error and Q(s, a), ``[B]``.
         """
-        every = torch.arange(len(rows["reward"]), device=self.networks.device)
         reward, discount = rows["reward"], rows["discount"]
         with torch.no_grad():
             ahead = self.target.distribution(rows["next_obs"])
             chooser = self.online(rows["next_obs"]) if self.config.double_q else self.target.mean(ahead)
-            ahead = ahead[every, greedy(chooser, rows.get("next_avail_actions"))]
-        outputs = self.online.outputs(rows["obs"])[every, rows["action"].long() - self.online.start]
+            ahead = _chosen(ahead, greedy(chooser, rows.get("next_avail_actions")))
+        outputs = _chosen(self.online.outputs(rows["obs"]), rows["action"].long() - self.online.start)
         if self.config.distribution == "none":
             error = reward + discount * ahead[:, 0] - outputs[:, 0]
             loss = self._td_loss(error)
@@ -306,3 +305,8 @@ class DQN:
         self.networks.load_state_dict(state)
         self._replay.load_state_dict(state)
         self.updates, self._version = int(state["updates"]), self._version + 1
+
+
+def _chosen(values: Tensor, action: Tensor) -> Tensor:
+    """Those of actions ``[B]``, among values ``[B, n, atoms]``."""
+    return values.gather(1, action[:, None, None].expand(-1, 1, values.shape[2]))[:, 0]

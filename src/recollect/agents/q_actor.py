@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
 from recollect.agents.state import load_weights
-from recollect.learn.exploration import epsilon_greedy, greedy
+from recollect.envs.interface import Array
 from recollect.learn.noisy import draw_noise, without_noise
 from recollect.learn.q_network import QNetwork
 from recollect.tensors import from_env
@@ -42,21 +43,35 @@ class QActor:
         frame_stack: int = 1,
     ) -> None:
         self._network, self._device, self._explore, self._epsilon = network, device, explore, epsilon
+        self._plain = network.plain
         self._generator = torch.Generator(device).manual_seed(seed)
         self._frames = Frames(frame_stack, num_envs)
         self._version = -1
 
-    @torch.no_grad()
     def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
         """Actions ``[E]``; rows hold nothing besides."""
-        seen = from_env(self._frames(obs), self._device)
+        seen = self._frames(obs)
         mask = seen.get("avail_actions")
+        q = self._values(seen)
+        action = _best(q, mask)
+        if self._explore:
+            explore = self._chance(len(q)) < self._epsilon(step)
+            if explore.any():
+                action = np.where(explore, _best(self._chance(*q.shape), mask), action)
+        return {"action": action + self._network.start}, {}
+
+    def _values(self, seen: Mapping[str, Any]) -> Array:
+        """Q ``[E, n]``."""
+        if self._plain is not None:
+            return self._plain.of_array(seen["obs"])
         if self._explore:
             draw_noise(self._network, self._generator)
-            action = epsilon_greedy(self._network(seen["obs"]), self._epsilon(step), self._generator, mask)
-        else:
-            action = greedy(self._network(seen["obs"]), mask)
-        return {"action": (action + self._network.start).cpu().numpy()}, {}
+        with torch.no_grad():
+            q: Array = self._network(from_env(seen, self._device)["obs"]).cpu().numpy()
+        return q
+
+    def _chance(self, *shape: int) -> Array:
+        return torch.rand(shape, generator=self._generator, device=self._device).cpu().numpy()
 
     def reset(self, mask: Any) -> None:
         """Begin anew where episodes ended, ``[E]``."""
@@ -77,3 +92,8 @@ class QActor:
         """Go on from a state."""
         self._generator.set_state(state["generator"])
         self._frames.load_state_dict(state)
+
+
+def _best(values: Array, mask: Array | None) -> Array:
+    """The action of the highest value among those that may be taken, ``[E]``."""
+    return np.asarray((values if mask is None else np.where(mask, values, -np.inf)).argmax(axis=1))

@@ -92,6 +92,8 @@ class ActorCritic(nn.Module):
     def _applied(
         network: AgentNetworks, features: Tensor, name: str, packed: Mapping[str, Packed], states: dict[str, Tensor]
     ) -> Tensor:
+        if not network.state_size:
+            return network.alone(features)
         given = packed.get(name)
         outputs, state = network(features[:, None], given and Packed(given.batch_sizes, given.state[:, None]))
         if state is not None:

@@ -50,9 +50,9 @@ class OneAgent:
         self.groups: tuple[AgentGroup, ...] = (AgentGroup("", group.agents, **spaces, avail=group.avail, alone=True),)
         self.schema = schema_of(self.groups, None, shared_reward=True)
         self._as_is = {"terminated", "truncated", "lanes"} | ({"reward"} if env.shared_reward else set())
-        self._kept = {column.key for column in self.schema}
-        self._kept |= {column.final_key for column in self.schema if column.final_key} | self._as_is
         self._prefix = f"{group.name}/" if group.name else ""
+        kept = {column.key for column in self.schema} | {column.final_key for column in self.schema if column.final_key}
+        self._names = {self._prefix + name: name for name in kept} | {name: name for name in self._as_is}
         self.report_names: tuple[str, ...] = env.report_names if isinstance(env, Reports) else ()
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
@@ -75,12 +75,16 @@ class OneAgent:
             if value.shape[:1] != (self.num_envs,):
                 raise OptionError(key, f"have an entry for each of {self.num_envs} environments", list(value.shape))
         step = self._env.step({self._prefix + key: value[:, None] for key, value in given.items()})
-        return step._replace(obs=self._one(step.obs), row=self._one(step.row))
+        return Step(self._one(step.obs), self._one(step.row), step.terminated, step.truncated, step.info)
 
     def _one(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """What there is of one agent, without its axis."""
-        named = ((key.removeprefix(self._prefix), value) for key, value in arrays.items())
-        return {key: value if key in self._as_is else value[:, 0] for key, value in named if key in self._kept}
+        found = {}
+        for key, value in arrays.items():
+            name = self._names.get(key)
+            if name is not None:
+                found[name] = value if name in self._as_is else value[:, 0]
+        return found
 
     def render(self, index: int = 0) -> Array:
         """A picture of one environment."""

@@ -100,6 +100,11 @@ class AgentNetworks(nn.Module):
         outputs, last = self.networks(x, [size * agents for size in packed.batch_sizes], state)
         return self._by_row(outputs, rows), self._by_row(last, packed.state.shape[0])
 
+    def alone(self, inputs: Tensor) -> Tensor:
+        """Outputs ``[R, out]`` of inputs ``[R, n]`` by one network of one agent, which has no state."""
+        found: Tensor = self.networks(inputs[None])[0]
+        return found
+
     def _by_row(self, values: Tensor, rows: int) -> Tensor:
         """``[R, A, n]`` of what networks gave."""
         return values.reshape(rows, self.agents, -1) if self._shared else values.transpose(0, 1)

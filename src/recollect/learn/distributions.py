@@ -74,7 +74,9 @@ class Categorical:
 
     def log_prob(self, action: Tensor) -> Tensor:
         """Of choices ``[...]``."""
-        return self.log_probs.gather(-1, action[..., None])[..., 0]
+        if self.log_probs.dim() == 1:
+            return self.log_probs.gather(-1, action[..., None])[..., 0]
+        return _turned(self.log_probs).gather(-2, action[..., None, :])[..., 0, :]  # along the batch, as it lies
 
     def entropy(self) -> Tensor:
         """In nats."""

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -21,12 +22,14 @@ from recollect import _core
 
 __all__ = [
     "ACTIVATIONS",
+    "Array",
     "GRUShape",
     "MLPShape",
     "Own",
     "gru",
     "gru_torch",
     "mlp",
+    "mlp_arrays",
     "mlp_torch",
     "replaced",
     "use",
@@ -44,6 +47,7 @@ ACTIVATIONS: dict[str, Any] = {
 _NATIVE = frozenset({"relu", "leaky_relu", "tanh"})
 _enabled = True
 
+Array = np.ndarray[Any, Any]
 Grads = tuple[Any, ...]
 
 
@@ -70,12 +74,9 @@ def used(enabled: bool) -> Iterator[None]:
 
 def _native(*tensors: Tensor) -> bool:
     """Whether the core can take these."""
-    return (
-        _enabled
-        and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-    )
+    if not _enabled or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return all(tensor.dtype is torch.float32 and tensor.is_cpu for tensor in tensors)
 
 
 def _recorded(*tensors: Tensor) -> bool:
@@ -143,6 +144,20 @@ def mlp(shape: MLPShape, flat: Tensor, *inputs: Tensor, own: Own | None = None) 
     outputs = torch.empty(*x.shape[:2], shape.sizes[-1])
     _perceptrons(shape).forward(flat.detach().numpy(), x.detach().numpy(), None, outputs.numpy())
     return outputs
+
+
+def mlp_arrays(shape: MLPShape, flat: Tensor, x: Array) -> Array:
+    """Outputs ``[B, out]`` of an array ``[B, in]`` by a lone network, without a gradient.
+
+    For a few rows at a time: tensors would take longer than the network.
+    """
+    if shape.activation not in _NATIVE or not _native(flat):
+        with torch.no_grad():
+            found = mlp_torch(shape, flat, torch.from_numpy(x).to(flat.device)[None])[0]
+        return found.cpu().numpy()
+    outputs = np.empty((1, len(x), shape.sizes[-1]), np.float32)
+    _perceptrons(shape).forward(flat.detach().numpy(), x[None], None, outputs)
+    return outputs[0]
 
 
 def mlp_torch(shape: MLPShape, flat: Tensor, *inputs: Tensor, own: Own | None = None) -> Tensor:

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from recollect.errors import OptionError
 from recollect.learn import kernels
-from recollect.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, Own
+from recollect.learn.kernels import ACTIVATIONS, Array, GRUShape, MLPShape, Own
 
 __all__ = ["INITS", "Copies", "NetworkFactory", "PerAgent", "StackedGRU", "StackedMLP"]
 
@@ -139,6 +140,11 @@ class StackedMLP(_Flat):
         """
         flat = self.flat if self.mask is None else self.flat * self.mask
         return kernels.mlp(self.shape, flat, *inputs, own=own)
+
+    def of_array(self, x: Array) -> Array:
+        """Outputs ``[B, out]`` of an array ``[B, in]``, where there is one network; without a gradient."""
+        flat = self.flat if self.mask is None else self.flat * self.mask
+        return kernels.mlp_arrays(self.shape, flat, np.ascontiguousarray(x, np.float32))
 
 
 @final

@@ -84,6 +84,12 @@ class QNetwork(nn.Module):
         value = self._applied(self.value, features).view(-1, 1, self.atoms)
         return value + found - found.mean(dim=1, keepdim=True)
 
+    @property
+    def plain(self) -> StackedMLP | None:
+        """The network alone, where it reads observations as they are and gives their Q."""
+        alone = self.encoder.as_is and self.kind == "none" and self.value is None
+        return self.advantage if alone and isinstance(self.advantage, StackedMLP) else None
+
     @staticmethod
     def _applied(network: nn.Module, features: Tensor) -> Tensor:
         stacked = isinstance(network, StackedMLP)

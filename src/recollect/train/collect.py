@@ -97,7 +97,8 @@ class LocalCollector:
         """One step of all environments."""
         step = act_and_append(self._env, self._actor, self._memory, self.obs, steps)
         self.obs = step.obs
-        return Collected(self._env.num_envs, int(np.count_nonzero(step.ended)), self._returns.add(step))
+        returns = self._returns.add(step)
+        return Collected(self._env.num_envs, len(returns["length"]) if returns else 0, returns)
 
     def publish(self, weights: Weights, updates: int) -> None:  # noqa: ARG002 - for actors elsewhere
         """The actor takes them at once."""
@@ -123,7 +124,7 @@ def act_and_append(
     """
     action, extras = actor.act(obs, steps)
     step = guarded(env.name, "step", lambda: env.step(action))
-    check_finite(env, step.row, steps)
+    check_finite(env, {key: value for key, value in step.row.items() if key not in obs}, steps)  # those were checked
     check_finite(env, step.obs, steps)
     row, some = step.row, step.row.get("lanes")
     if some is not None:

@@ -51,7 +51,7 @@ class EpisodeReturns:
 
     def add(self, step: Step) -> dict[str, Any]:
         """Take a step in; returns and lengths of the episodes that it ended, by name."""
-        rows = step.row.get("lanes", slice(None))
+        rows = step.row.get("lanes", ...)
         for name, key in self._names.items():
             values = step.row[key]
             self._running[name][rows] += values if values.ndim == 1 else values.mean(axis=1)

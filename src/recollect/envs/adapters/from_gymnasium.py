@@ -13,7 +13,7 @@ from gymnasium.wrappers import AtariPreprocessing
 
 from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
 from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, seed31
-from recollect.envs.adapters.sync import check_actions, check_started, final_names
+from recollect.envs.adapters.sync import action_rules, check_actions, check_started, final_names
 from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
@@ -28,8 +28,10 @@ class FromGymnasium:
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
+        self._obs_space, self._action_space = env.observation_space, env.action_space  # wrappers ask one another
+        self._shapes = {key: space.shape or () for key, space in leaves(self._obs_space, "obs").items()}
         self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", ("agent",), env.observation_space, env.action_space),)
+        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", ("agent",), self._obs_space, self._action_space),)
         self.state_space: Space[Any] | None = None
         self.shared_reward = False
         self.max_episode_steps = env.spec.max_episode_steps if env.spec is not None else None
@@ -45,15 +47,16 @@ class FromGymnasium:
 
     def step(self, action: Mapping[str, Array]) -> SingleStep:
         """Take a step."""
-        chosen = nest(self._env.action_space, {key: value[0] for key, value in action.items()}, "action")
+        chosen = nest(self._action_space, {key: value[0] for key, value in action.items()}, "action")
         obs, reward, terminated, truncated, info = self._env.step(chosen)
         value = np.array(reward, np.float32).reshape(1)
         return SingleStep(self._see(obs), {"reward": value}, bool(terminated), bool(truncated), info)
 
     def _see(self, obs: Any) -> dict[str, Array]:
-        parts = flat(self._env.observation_space, obs, "obs")
-        for key, space in leaves(self._env.observation_space, "obs").items():
-            check_shape(f"{key} of {self.name}", parts[key], space.shape or ())
+        parts = flat(self._obs_space, obs, "obs")
+        for key, shape in self._shapes.items():
+            if parts[key].shape != shape:
+                check_shape(f"{key} of {self.name}", parts[key], shape)
         return {key: value[None] for key, value in parts.items()}
 
     def render(self) -> Array:
@@ -137,6 +140,7 @@ class FromGymnasiumVector:
         self._mode = AutoresetMode(mode)
         self._seen: dict[str, Array] = {}
         self._finals = final_names(self.schema)
+        self._rules = action_rules(self.groups, self.num_envs)
         self._over = np.zeros(self.num_envs, bool)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
@@ -158,7 +162,7 @@ class FromGymnasiumVector:
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere."""
         check_started(self._seen)
-        given = check_actions(self.groups, as_actions(self.groups, action), self.num_envs)
+        given = check_actions(self._rules, as_actions(self.groups, action))
         chosen = nest(self._envs.single_action_space, {key: value[:, 0] for key, value in given.items()}, "action")
         obs, reward, terminated, truncated, info = guarded(self.name, "step", lambda: self._envs.step(chosen))
         seen = self._see(obs)

@@ -15,7 +15,7 @@ import cloudpickle
 import numpy as np
 
 from recollect.envs.adapters.single_env import SingleEnv, is_number, stack
-from recollect.envs.adapters.sync import check_actions, check_alike, check_started, final_names, gather
+from recollect.envs.adapters.sync import action_rules, check_actions, check_alike, check_started, final_names, gather
 from recollect.envs.checks import own_traceback
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import Array, Step, as_actions, schema_of
@@ -71,6 +71,7 @@ class Pool:
         self.report_names: tuple[str, ...] = first.report_names
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
+        self._rules = action_rules(first.groups, self.num_envs)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
         """Begin new episodes everywhere, in fresh processes where one had died, and return what is seen."""
@@ -92,12 +93,13 @@ class Pool:
         check_started(self._seen)
         if self._broken:
             raise EnvError("reset", "be called after a process died or failed", "step")
-        given = check_actions(self.groups, as_actions(self.groups, action), self.num_envs)
+        given = check_actions(self._rules, as_actions(self.groups, action))
         parts = [
             [{key: value[index] for key, value in given.items()} for index in worker.share] for worker in self._workers
         ]
         both = self._all("step", parts)
-        step = gather(self._seen, given, [one for one, _ in both], [begun for _, begun in both], self._finals)
+        begun = {index: fresh for index, (_, fresh) in enumerate(both) if fresh is not None}
+        step = gather(self._seen, given, [one for one, _ in both], begun, self._finals)
         self._seen = dict(step.obs)
         return step
 

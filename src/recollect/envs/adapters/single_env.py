@@ -98,4 +98,4 @@ def seed31(seed: int | None) -> int | None:
 
 def stack(parts: list[dict[str, Array]]) -> dict[str, Array]:
     """Arrays of the same names along a new first axis."""
-    return {key: np.stack([part[key] for part in parts]) for key in parts[0]}
+    return {key: np.array([part[key] for part in parts]) for key in parts[0]}

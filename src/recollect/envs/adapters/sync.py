@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.adapters.single_env import SingleEnv, SingleStep, is_number, leaves, stack
-from recollect.envs.checks import guarded
+from recollect.envs.checks import guarded, own_traceback
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Array, Goals, Step, as_actions, numbers, schema_of
-from recollect.errors import OptionError
+from recollect.errors import EnvError, OptionError, RecollectError
 from recollect.schema import Schema
 
-__all__ = ["SyncEnvs", "check_actions", "check_alike", "check_started", "final_names", "gather"]
+__all__ = [
+    "ActionRule",
+    "SyncEnvs",
+    "action_rules",
+    "check_actions",
+    "check_alike",
+    "check_started",
+    "final_names",
+    "gather",
+]
 
 
 @final
@@ -35,6 +43,7 @@ class SyncEnvs:
         self.max_episode_steps = first.max_episode_steps
         self.schema = schema_of(first.groups, first.state_space, shared_reward=first.shared_reward)
         self._finals = final_names(self.schema)
+        self._rules = action_rules(first.groups, self.num_envs)
         self.report_names: tuple[str, ...] = getattr(first, "report_names", ())
         if isinstance(first, Goals):
             self.compute_reward, self.compute_terminated = first.compute_reward, first.compute_terminated
@@ -52,17 +61,23 @@ class SyncEnvs:
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Take a step everywhere; where an episode ends the next one begins."""
         check_started(self._seen)
-        given = check_actions(self.groups, as_actions(self.groups, action), self.num_envs)
+        given = check_actions(self._rules, as_actions(self.groups, action))
         before, self._seen = self._seen, {}
-        outcomes, begun = [], []
-        for index, one in enumerate(self._ones):
-            chosen = {key: value[index] for key, value in given.items()}
-            outcome = guarded(self._called(index), "step", partial(one.step, chosen))
-            outcomes.append(outcome)
-            over = outcome.terminated or outcome.truncated
-            if over and self.at_end is not None:
-                self.at_end(index)
-            begun.append(self._reset(index, None) if over else None)
+        outcomes: list[SingleStep] = []
+        try:
+            for index, one in enumerate(self._ones):
+                outcomes.append(one.step({key: value[index] for key, value in given.items()}))
+        except RecollectError:
+            raise
+        except Exception as error:
+            who = self._called(len(outcomes))
+            raise EnvError(f"step of {who}", "not raise", own_traceback()) from error
+        begun: dict[int, dict[str, Array]] = {}
+        for index, outcome in enumerate(outcomes):
+            if outcome.terminated or outcome.truncated:
+                if self.at_end is not None:
+                    self.at_end(index)
+                begun[index] = self._reset(index, None)
         step = gather(before, given, outcomes, begun, self._finals)
         self._seen = dict(step.obs)
         return step
@@ -99,41 +114,67 @@ def check_started(seen: Mapping[str, Array]) -> None:
         raise OptionError("reset", "be called before step", "step")
 
 
-def check_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any], num_envs: int) -> dict[str, Array]:
-    """The actions of all environments as arrays of their own, if agents can take them: ``[E, A, ...]`` each."""
-    found: dict[str, Array] = {}
-    for group in groups:
-        for key, space in leaves(group.action_space, group.key("action")).items():
-            if key not in action:
-                raise OptionError("action", f"have {key}", ", ".join(action))
-            value = numbers(key, action[key]).copy()
-            shape = (num_envs, len(group), *(space.shape or ()))
-            if value.shape != shape:
-                raise OptionError(key, f"have shape {list(shape)}", list(value.shape))
-            if value.dtype.kind not in ("f" if isinstance(space, spaces.Box) else "") + "biu":
-                raise OptionError(key, "be whole numbers", value.dtype)
-            low, high = _bounds(space)
-            wrong = (value < low) | (value > high)
+class ActionRule(NamedTuple):
+    """What actions of one name must be."""
+
+    key: str
+    shape: tuple[int, ...]
+    """``[E, A, ...]``."""
+    kinds: str
+    """Of their dtype."""
+    low: Any
+    """None: they have no bounds. Boxes are not held to theirs, which environments clip to or not."""
+    high: Any
+
+    def check(self, value: Array) -> None:
+        """Refuse what agents cannot do."""
+        if value.shape != self.shape:
+            raise OptionError(self.key, f"have shape {list(self.shape)}", list(value.shape))
+        if value.dtype.kind not in self.kinds:
+            raise OptionError(self.key, "be whole numbers", value.dtype)
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise OptionError(self.key, "be finite", value[~np.isfinite(value)][0])
+        if self.low is not None:
+            wrong = (value < self.low) | (value > self.high)
             if wrong.any():
-                raise OptionError(key, f"be from {np.min(low)} to {np.max(high)}", value[wrong][0])
-            if value.dtype.kind == "f" and not np.isfinite(value).all():
-                raise OptionError(key, "be finite", value[~np.isfinite(value)][0])
-            found[key] = value
-    extra = sorted(set(action) - set(found))
-    if extra:
+                raise OptionError(self.key, f"be from {np.min(self.low)} to {np.max(self.high)}", value[wrong][0])
+
+
+def action_rules(groups: Sequence[AgentGroup], num_envs: int) -> tuple[ActionRule, ...]:
+    """What actions of all environments must be, ``[E, A, ...]`` each."""
+    return tuple(
+        ActionRule(
+            key,
+            (num_envs, len(group), *(space.shape or ())),
+            "biuf" if isinstance(space, spaces.Box) else "biu",
+            *_bounds(space),
+        )
+        for group in groups
+        for key, space in leaves(group.action_space, group.key("action")).items()
+    )
+
+
+def check_actions(rules: Sequence[ActionRule], action: Mapping[str, Any]) -> dict[str, Array]:
+    """The actions of all environments as arrays of their own, if agents can take them."""
+    found: dict[str, Array] = {}
+    for rule in rules:
+        if rule.key not in action:
+            raise OptionError("action", f"have {rule.key}", ", ".join(action))
+        found[rule.key] = value = numbers(rule.key, action[rule.key]).copy()
+        rule.check(value)
+    if len(action) > len(found):
+        extra = sorted(set(action) - set(found))
         raise OptionError("action", f"have {', '.join(found)}", f"also {', '.join(extra)}")
     return found
 
 
 def _bounds(space: Space[Any]) -> tuple[Any, Any]:
-    """Lowest and highest value; boxes are not held to theirs, which environments clip to or not."""
+    """Lowest and highest value of choices."""
     if isinstance(space, spaces.Discrete):
         return int(space.start), int(space.start + space.n - 1)
     if isinstance(space, spaces.MultiDiscrete):
         return space.start, space.start + space.nvec - 1
-    if isinstance(space, spaces.MultiBinary):
-        return 0, 1
-    return -np.inf, np.inf
+    return (0, 1) if isinstance(space, spaces.MultiBinary) else (None, None)
 
 
 def final_names(schema: Schema) -> dict[str, str]:
@@ -145,32 +186,28 @@ def gather(
     before: Mapping[str, Array],
     action: Mapping[str, Any],
     outcomes: Sequence[SingleStep],
-    begun: Sequence[dict[str, Array] | None],
+    begun: Mapping[int, dict[str, Array]],
     finals: Mapping[str, str],
 ) -> Step:
     """One step of all from the steps of each.
 
     Args:
         before: What was seen before the step.
-        begun: What is seen in the next episode where one has begun.
+        begun: What is seen in the next episode, by environments where one has begun.
         finals: The names of final values.
     """
     terminated = np.array([outcome.terminated for outcome in outcomes])
     truncated = np.array([outcome.truncated and not outcome.terminated for outcome in outcomes])
     after = stack([outcome.obs for outcome in outcomes])
-    row: dict[str, Any] = {**before, **action}
-    row |= stack([outcome.reward for outcome in outcomes])
+    row: dict[str, Any] = {**before, **action, **stack([outcome.reward for outcome in outcomes])}
     row["terminated"], row["truncated"] = terminated, truncated
     seen = after
-    ended = np.flatnonzero(terminated | truncated).tolist()
-    if ended:
+    if begun:
         row |= {finals[key]: value for key, value in after.items()}
         seen = {key: value.copy() for key, value in after.items()}
-        for index in ended:
-            fresh = begun[index]
-            if fresh is not None:
-                for key, value in fresh.items():
-                    seen[key][index] = value
+        for index, fresh in begun.items():
+            for key, value in fresh.items():
+                seen[key][index] = value
     return Step(seen, row, terminated, truncated, _infos([outcome.info for outcome in outcomes]))
 
 
