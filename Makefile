@@ -12,6 +12,7 @@ BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 AGILERL_VENV := .venv-agilerl
 BENCHMARL_VENV := .venv-benchmarl
+XUANCE_VENV := .venv-xuance
 SANITIZE_VENV := .venv-sanitize
 SANITIZE_READY := $(SANITIZE_VENV)/.ready
 TSAN_VENV := .venv-tsan
@@ -82,13 +83,13 @@ $(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recoll
 	@touch $@
 
 # Trainers whose pins go with nobody else's have environments of their own.
-$(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready: .venv-%/.ready: bench/trainers/%.txt
+$(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_VENV)/.ready: .venv-%/.ready: bench/trainers/%.txt
 	@echo "--- setting up .venv-$*"
 	@$(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready
+bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_VENV)/.ready
 	@echo "--- measuring (interleaved, medians)"
 	@$(BENCH_VENV)/bin/python bench/memory/run.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/lasting/run.py --report docs/bench $(if $(QUICK),--quick)
@@ -99,6 +100,9 @@ bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready
 		--agilerl $(AGILERL_VENV)/bin/python --benchmarl $(BENCHMARL_VENV)/bin/python
 	@$(BENCH_VENV)/bin/python bench/on_policy.py --report docs/bench $(if $(QUICK),--quick) \
 		--benchmarl $(BENCHMARL_VENV)/bin/python
+	@$(BENCH_VENV)/bin/python bench/many_agents.py --report docs/bench $(if $(QUICK),--quick) \
+		--xuance $(XUANCE_VENV)/bin/python
+	@$(BENCH_VENV)/bin/python bench/one_agent.py --report docs/bench $(if $(QUICK),--quick)
 
 bench-quick:
 	@$(MAKE) bench QUICK=1
@@ -149,5 +153,5 @@ stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
 
 clean:
-	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

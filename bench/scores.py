@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -174,6 +174,15 @@ CONTESTS |= {
     ),
     "pendulum_sac": Contest("Pendulum-v1", SACConfig(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
     "pendulum_td3": Contest("Pendulum-v1", TD3Config(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
+}
+STEADY: dict[str, Any] = {"lr": 5e-4, "lr_end": 0.02, "lr_steps": 100_000, "batch_size": 128, "n_step": 5, "tau": 0.005}
+PRIORITIES: dict[str, Any] = {"per_alpha": 0.6, "per_beta_steps": 100_000}
+DDPG = find("ddpg")
+CONTESTS |= {
+    "cartpole_dqn": Contest("CartPole-v1", DQNConfig(**STEADY), ("return",), "490", steps=100_000),
+    "cartpole_per": Contest("CartPole-v1", DQNConfig(**STEADY, **PRIORITIES), ("return",), "490", steps=100_000),
+    "acrobot_dqn": Contest("Acrobot-v1", DQNConfig(**STEADY), ("return",), "-90", steps=100_000),
+    "pendulum_ddpg": Contest("Pendulum-v1", replace(DDPG, **AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
 }
 CHEETAH: dict[str, Any] = {"seeds": 3, "episodes": 100}
 CONTESTS |= {

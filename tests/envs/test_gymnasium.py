@@ -14,7 +14,7 @@ import recollect as rc
 from recollect import envs
 from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
 from recollect.envs.one_agent import OneAgent
-from recollect.errors import OptionError
+from recollect.errors import EnvError, OptionError
 
 
 class Counter(gymnasium.Env[Any, Any]):
@@ -383,3 +383,45 @@ def test_atari_is_preprocessed() -> None:
     assert str(env.schema) == "Schema(obs: uint8[84, 84], action: uint8, reward: float32)"
     assert env.max_episode_steps == 54_000
     assert env.reset(seed=0)["obs"].any()
+
+
+def test_atari_frames_in_stacks_are_those_that_came_one_by_one() -> None:
+    env, whole = (OneAgent(envs.make("ALE/Pong-v5", **how)) for how in ({}, {"frame_stack": 3}))
+    frames = [env.reset(seed=4)["obs"][0]] * 3
+    stack = whole.reset(seed=4)["obs"]
+    for action in [0, 2, 3, 3, 2, 5, 1, 4]:
+        np.testing.assert_array_equal(stack[0], frames[-3:])
+        frames.append(env.step([action]).obs["obs"][0])
+        stack = whole.step([action]).obs["obs"]
+
+
+def test_masks_of_infos_are_available_actions() -> None:
+    env = envs.make("Taxi-v4", num_envs=3)
+    assert env.groups[0].avail
+    obs = env.reset(seed=1)
+    judge = gymnasium.make("Taxi-v4").unwrapped
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        allowed = obs["avail_actions"]
+        wanted = [judge.action_mask(int(place)) for place in obs["obs"].ravel()]  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(allowed[:, 0], np.array(wanted) > 0)
+        step = env.step((allowed * rng.random(allowed.shape)).argmax(axis=2))
+        np.testing.assert_array_equal(step.row["avail_actions"], allowed)
+        obs = step.obs
+    assert not envs.make("CartPole-v1").groups[0].avail
+
+
+def test_a_mask_that_stays_away_is_named() -> None:
+    class Forgetful(gymnasium.Env[Any, Any]):
+        observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return np.zeros(1, np.float32), {"action_mask": np.ones(2, np.int8)}
+
+        def step(self, action: Any) -> Any:
+            return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    env = SyncEnvs([FromGymnasium(Forgetful())])
+    env.reset()
+    with pytest.raises(EnvError, match="info of Forgetful must have an action_mask"):
+        env.step([[0]])

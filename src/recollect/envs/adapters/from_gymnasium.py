@@ -7,9 +7,9 @@ from typing import Any, final
 
 import gymnasium
 import numpy as np
-from gymnasium import Space
+from gymnasium import Space, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
-from gymnasium.wrappers import AtariPreprocessing
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
 from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, seed31
@@ -24,14 +24,20 @@ __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]
 
 @final
 class FromGymnasium:
-    """One Gymnasium environment with its one agent."""
+    """One Gymnasium environment with its one agent.
+
+    Where its infos have an ``action_mask``, as those of Taxi do, that is ``avail_actions``.
+    """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
         self._obs_space, self._action_space = env.observation_space, env.action_space  # wrappers ask one another
         self._shapes = {key: space.shape or () for key, space in leaves(self._obs_space, "obs").items()}
         self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        self.groups: tuple[AgentGroup, ...] = (AgentGroup("", ("agent",), self._obs_space, self._action_space),)
+        self._masked = _has_mask(env)
+        self.groups: tuple[AgentGroup, ...] = (
+            AgentGroup("", ("agent",), self._obs_space, self._action_space, avail=self._masked),
+        )
         self.state_space: Space[Any] | None = None
         self.shared_reward = False
         self.max_episode_steps = env.spec.max_episode_steps if env.spec is not None else None
@@ -42,21 +48,27 @@ class FromGymnasium:
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
         """Begin an episode."""
-        obs, _ = self._env.reset(seed=seed31(seed))
-        return self._see(obs)
+        obs, info = self._env.reset(seed=seed31(seed))
+        return self._see(obs, info)
 
     def step(self, action: Mapping[str, Array]) -> SingleStep:
         """Take a step."""
         chosen = nest(self._action_space, {key: value[0] for key, value in action.items()}, "action")
         obs, reward, terminated, truncated, info = self._env.step(chosen)
         value = np.array(reward, np.float32).reshape(1)
-        return SingleStep(self._see(obs), {"reward": value}, bool(terminated), bool(truncated), info)
+        return SingleStep(self._see(obs, info), {"reward": value}, bool(terminated), bool(truncated), info)
 
-    def _see(self, obs: Any) -> dict[str, Array]:
+    def _see(self, obs: Any, info: Mapping[str, Any]) -> dict[str, Array]:
         parts = flat(self._obs_space, obs, "obs")
         for key, shape in self._shapes.items():
             if parts[key].shape != shape:
                 check_shape(f"{key} of {self.name}", parts[key], shape)
+        if self._masked:
+            if _MASK not in info:
+                there = ", ".join(info) or "nothing"
+                raise EnvError(f"info of {self.name}", f"have an {_MASK}, as it had before", there)
+            mask = np.asarray(info[_MASK]) > 0
+            parts["avail_actions"] = check_shape(f"{_MASK} of {self.name}", mask, (int(self._action_space.n),))
         return {key: value[None] for key, value in parts.items()}
 
     def render(self) -> Array:
@@ -69,6 +81,20 @@ class FromGymnasium:
     def close(self) -> None:
         """Close it."""
         self._env.close()
+
+
+_MASK = "action_mask"
+
+
+def _has_mask(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether infos say which choices there are; only an episode that begins can tell."""
+    if not isinstance(env.action_space, spaces.Discrete):
+        return False
+    try:
+        _, info = env.reset()
+    except Exception:
+        return False  # said when an episode begins in earnest
+    return _MASK in info
 
 
 @final
@@ -97,7 +123,10 @@ _PREPROCESSING = ("noop_max", "frame_skip", "screen_size", "terminal_on_life_los
 
 
 def _atari(name: str, options: Mapping[str, Any]) -> FromGymnasium:
-    """An Atari game by Gymnasium's preprocessing: frames in grey, 84 x 84, every fourth, and real ends of episodes."""
+    """An Atari game by Gymnasium's preprocessing: frames in grey, 84 x 84, every fourth, and real ends of episodes.
+
+    With ``frame_stack`` an observation is so many frames, for rollouts: replay memories stack by themselves.
+    """
     try:
         import ale_py
         import cv2  # noqa: F401 - what Gymnasium scales frames with
@@ -105,10 +134,14 @@ def _atari(name: str, options: Mapping[str, Any]) -> FromGymnasium:
         raise MissingExtra("ale-py and opencv", "atari") from None
     gymnasium.register_envs(ale_py)
     own = {key: value for key, value in options.items() if key in _PREPROCESSING}
-    game = {key: value for key, value in options.items() if key not in _PREPROCESSING}
-    made = FromGymnasium(AtariPreprocessing(gymnasium.make(name, **{"frameskip": 1, **game}), **own))
-    frames = game.get("max_num_frames_per_episode", _FRAMES)
-    made.max_episode_steps = made.max_episode_steps or -(-frames // own.get("frame_skip", 4))
+    game = {key: value for key, value in options.items() if key not in (*_PREPROCESSING, "frame_stack")}
+    env: gymnasium.Env[Any, Any] = AtariPreprocessing(gymnasium.make(name, **{"frameskip": 1, **game}), **own)
+    frames = options.get("frame_stack", 1)
+    if frames > 1:
+        env = FrameStackObservation(env, int(frames), padding_type="reset")
+    made = FromGymnasium(env)
+    most = game.get("max_num_frames_per_episode", _FRAMES)
+    made.max_episode_steps = made.max_episode_steps or -(-most // own.get("frame_skip", 4))
     return made
 
 
