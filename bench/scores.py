@@ -25,7 +25,6 @@ from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.ppo import PPOConfig
 from recollect.agents.qmix import QMIXConfig
-from recollect.agents.r2d2 import R2D2Config
 from recollect.agents.registry import find
 from recollect.agents.sac import SACConfig
 from recollect.agents.td3 import TD3Config
@@ -169,9 +168,6 @@ for name in ("masac", "isac"):
 AT_ONCE = {"learning_starts": 1_000}
 CONTESTS |= {
     "cartpole_ppo": Contest("CartPole-v1", PPOConfig(), ("return",), "490", steps=100_000),
-    "positions_r2d2": Contest(
-        "cartpole_positions", R2D2Config(), ("return",), "450", steps=40_000, module="partially_observed"
-    ),
     "pendulum_sac": Contest("Pendulum-v1", SACConfig(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
     "pendulum_td3": Contest("Pendulum-v1", TD3Config(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
 }
@@ -184,6 +180,16 @@ CONTESTS |= {
     "acrobot_dqn": Contest("Acrobot-v1", DQNConfig(**STEADY), ("return",), "-90", steps=100_000),
     "pendulum_ddpg": Contest("Pendulum-v1", replace(DDPG, **AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
 }
+for name in ("r2d2", "drqn"):
+    CONTESTS[f"positions_{name}"] = Contest(
+        "cartpole_positions",
+        replace(find(name), lr_end=0.05, lr_steps=60_000),
+        ("return",),
+        "450",
+        steps=60_000,
+        first=11,
+        module="partially_observed",
+    )
 CHEETAH: dict[str, Any] = {"seeds": 3, "episodes": 100}
 CONTESTS |= {
     "cheetah_td3": Contest(

@@ -1,4 +1,4 @@
-"""MinAtar's games (Young and Tian 2019): pictures of 10 x 10 cells, as Gymnasium names them, such as MinAtar/Breakout-v1."""
+"""MinAtar's games (Young and Tian 2019), pictures of 10 x 10 cells, by Gymnasium's names: MinAtar/Breakout-v1."""
 
 from __future__ import annotations
 

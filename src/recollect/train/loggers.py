@@ -14,8 +14,31 @@ from typing import Any, Protocol, final
 
 from recollect.errors import MissingExtra, OptionError
 from recollect.train.files import own, put
+from recollect.train.metrics import PREFIXES
 
-__all__ = ["LOGGERS", "JsonLines", "Logger", "Records", "check_installed", "check_loggers", "read_metrics"]
+__all__ = ["LOGGERS", "JsonLines", "Logger", "Records", "charted", "check_installed", "check_loggers", "read_metrics"]
+
+
+_PLAYED = {"return": "ep_rew_mean", "length": "ep_len_mean"}
+_JUDGED = {"return": "mean_reward", "length": "mean_ep_length"}
+
+
+def charted(values: Mapping[str, float]) -> dict[str, float]:
+    """Metrics by the names that charts of Stable-Baselines3 have, where those have any; evaluations under ``eval``.
+
+    >>> charted({"return": 500.0, "train/return": 431.0, "prey/return": -3.0, "train/loss": 0.1})
+    {'eval/mean_reward': 500.0, 'rollout/ep_rew_mean': 431.0, 'eval/prey/mean_reward': -3.0, 'train/loss': 0.1}
+    """
+    return {_charted(name): value for name, value in values.items()}
+
+
+def _charted(name: str) -> str:
+    *above, last = name.split("/")
+    if name == "time/steps_per_second":
+        return "time/fps"
+    if above[:1] == ["train"] and last in _PLAYED:
+        return "/".join(["rollout", *above[1:], _PLAYED[last]])
+    return name if [*above, last][0] in PREFIXES else "/".join(["eval", *above, _JUDGED.get(last, last)])
 
 
 class Logger(Protocol):
@@ -134,7 +157,7 @@ class TensorBoard:
         """Add scalars."""
         if not self._events.is_dir():  # found here rather than by the thread that writes
             raise FileNotFoundError(self._events)
-        for name, value in values.items():
+        for name, value in charted(values).items():
             self._board.add_scalar(name, value, step)
         self._board.flush()
 
@@ -161,7 +184,7 @@ class Wandb:
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Add a row."""
-        self._run.log({**values, "step": step}, step=step)
+        self._run.log({**charted(values), "step": step}, step=step)
 
     def close(self) -> None:
         """End the run."""
@@ -185,7 +208,7 @@ class MLflow:
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Add metrics."""
-        for name, value in values.items():
+        for name, value in charted(values).items():
             self._client.log_metric(self._run, name, value, step=step)
 
     def close(self) -> None:
