@@ -180,16 +180,15 @@ CONTESTS |= {
     "acrobot_dqn": Contest("Acrobot-v1", DQNConfig(**STEADY), ("return",), "-90", steps=100_000),
     "pendulum_ddpg": Contest("Pendulum-v1", replace(DDPG, **AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
 }
-for name in ("r2d2", "drqn"):
-    CONTESTS[f"positions_{name}"] = Contest(
-        "cartpole_positions",
-        replace(find(name), lr_end=0.05, lr_steps=60_000),
-        ("return",),
-        "450",
-        steps=60_000,
-        first=11,
-        module="partially_observed",
-    )
+CONTESTS["positions_r2d2"] = Contest(
+    "cartpole_positions",
+    replace(find("r2d2"), lr_end=0.05, lr_steps=60_000),
+    ("return",),
+    "450",
+    steps=60_000,
+    first=11,
+    module="partially_observed",
+)
 CHEETAH: dict[str, Any] = {"seeds": 3, "episodes": 100}
 CONTESTS |= {
     "cheetah_td3": Contest(

@@ -37,7 +37,7 @@ class Perceptrons {
   // [groups, rows * between], unless that is null.
   void forward(const float* flat, Values in, Index groups, Index rows, float* hidden, Values out) const {
     const bool packs = rows >= kChunk;
-    const Room room(*this, packs ? panels(0) : 0);
+    const Room room(*this, packs ? panels() : 0);
     for (Index g = 0; g < groups; ++g) {
       const float* parameters = flat + network(g) * width_;
       if (packs && (g == 0 || count_ > 1)) {
@@ -130,7 +130,7 @@ class Perceptrons {
 
  private:
   static constexpr Index kChunk = 60;  // rows that go through all layers together
-  static constexpr Index kBeside = 16; // numbers between rows that would else lie on top of each other in a cache
+  static constexpr Index kBeside = 16;  // numbers between rows that would else lie on top of each other in a cache
 
   // What a pass works in: room for a product, two for what lies between layers, and for weights turned round.
   struct Room {
@@ -165,12 +165,13 @@ class Perceptrons {
   float* kept(float* hidden, Index g, Index rows, std::size_t l, Index r) const {
     return hidden + (g * between_ + hidden_[l]) * rows + r * sizes_[l + 1];
   }
+
   // Layers whose weights do not fit the first cache: their matrices are laid out in panels.
   bool wide(std::size_t l) const { return sizes_[l] * sizes_[l + 1] > 8192; }
   Index panel_size(Index depth, Index cols) const { return dense::packed_size(kernel_, depth, cols); }
-  Index panels(std::size_t first) const {
+  Index panels() const {
     Index size = 0;
-    for (std::size_t l = first; l < layers(); ++l)
+    for (std::size_t l = 0; l < layers(); ++l)
       if (wide(l)) size += panel_size(sizes_[l], sizes_[l + 1]);
     return size;
   }
@@ -193,9 +194,7 @@ class Perceptrons {
   }
 
   // What a gradient of weights is made of, laid out so that caches hold it: rows a little apart, columns in panels.
-  Index beside_size() const {
-    return kChunk * (widest() + kBeside) + panel_size(kChunk, widest());
-  }
+  Index beside_size() const { return kChunk * (widest() + kBeside) + panel_size(kChunk, widest()); }
   void lay_beside(dense::Product& p, float* room) const {
     const Index pitch = p.rows + kBeside;
     for (Index k = 0; k < p.depth; ++k)

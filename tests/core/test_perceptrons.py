@@ -48,7 +48,9 @@ def plainly(flat: Any, sizes: list[int], name: str, x: Any, grad: Any) -> tuple[
 
 @given(st.data())
 def test_as_written_plainly(data: Any) -> None:
-    sizes = data.draw(st.lists(st.sampled_from([1, 3, 4, 7, 8, 9, 16, 17, 33, 64]), min_size=2, max_size=4))
+    sizes = data.draw(
+        st.lists(st.sampled_from([1, 3, 4, 7, 8, 9, 16, 17, 33, 64, 97, 130, 200]), min_size=2, max_size=4)
+    )
     count, rows = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([0, 1, 6, 13, 60, 61, 125]))
     groups = data.draw(st.integers(1, 3)) if count == 1 else count
     name = data.draw(st.sampled_from(list(ACT)))
