@@ -393,6 +393,8 @@ def test_atari_frames_in_stacks_are_those_that_came_one_by_one() -> None:
         np.testing.assert_array_equal(stack[0], frames[-3:])
         frames.append(env.step([action]).obs["obs"][0])
         stack = whole.step([action]).obs["obs"]
+    with pytest.raises(OptionError, match="frame_stack must be a whole number of frames, at least 1, got 0"):
+        envs.make("ALE/Pong-v5", frame_stack=0)
 
 
 def test_masks_of_infos_are_available_actions() -> None:

@@ -137,6 +137,8 @@ def _atari(name: str, options: Mapping[str, Any]) -> FromGymnasium:
     game = {key: value for key, value in options.items() if key not in (*_PREPROCESSING, "frame_stack")}
     env: gymnasium.Env[Any, Any] = AtariPreprocessing(gymnasium.make(name, **{"frameskip": 1, **game}), **own)
     frames = options.get("frame_stack", 1)
+    if not isinstance(frames, (int, float)) or frames < 1 or frames != int(frames):
+        raise OptionError("frame_stack", "be a whole number of frames, at least 1", repr(frames))
     if frames > 1:
         env = FrameStackObservation(env, int(frames), padding_type="reset")
     made = FromGymnasium(env)
