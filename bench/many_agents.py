@@ -8,14 +8,11 @@ Stacks train in processes of their own and take turns in one run, as in bench/tr
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import sys
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
-from train import Player, played, version_of
+from train import Player, page_of, played, version_of
 
 PAGE = """# MASAC, ISAC, mean fields and COMA: speed
 
@@ -57,16 +54,7 @@ def main() -> None:
         lines.append(f"| {name.upper()} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     if asked.report:
-        page = PAGE.format(
-            day=date.today(),
-            machine=platform.machine(),
-            python=platform.python_version(),
-            torch=version("torch"),
-            xuance=version_of(asked.xuance, "xuance"),
-            seconds=f"{seconds:g}",
-            rounds=rounds,
-            table="\n".join(lines),
-        )
+        page = page_of(PAGE, lines, rounds, seconds, xuance=version_of(asked.xuance, "xuance"))
         (asked.report / "many_agents.md").write_text(page)
 
 

@@ -8,14 +8,11 @@ Stacks train in processes of their own and take turns in one run, as in bench/tr
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import sys
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
-from train import Player, played, version_of
+from train import Player, page_of, played, version_of
 
 PAGE = """# MAPPO: speed
 
@@ -65,16 +62,13 @@ def main() -> None:
         lines.append(f"| {env}, {envs} x {rollout} steps, {epochs} epochs | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     if asked.report:
-        page = PAGE.format(
-            day=date.today(),
-            machine=platform.machine(),
-            python=platform.python_version(),
-            torch=version("torch"),
+        page = page_of(
+            PAGE,
+            lines,
+            rounds,
+            seconds,
             benchmarl=version_of(asked.benchmarl, "benchmarl"),
             vmas=version_of(asked.benchmarl, "vmas"),
-            seconds=f"{seconds:g}",
-            rounds=rounds,
-            table="\n".join(lines),
         )
         (asked.report / "mappo.md").write_text(page)
 

@@ -8,14 +8,12 @@ Stacks train in processes of their own and take turns in one run, as in bench/tr
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import sys
-from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from train import Player, played
+from train import Player, page_of, played
 
 PAGE = """# One agent: speed
 
@@ -67,16 +65,7 @@ def main() -> None:
         lines.append(f"| {name.upper()}, {env} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     if asked.report:
-        page = PAGE.format(
-            day=date.today(),
-            machine=platform.machine(),
-            python=platform.python_version(),
-            torch=version("torch"),
-            sb3=version("stable-baselines3"),
-            seconds=f"{seconds:g}",
-            rounds=rounds,
-            table="\n".join(lines),
-        )
+        page = page_of(PAGE, lines, rounds, seconds, sb3=version("stable-baselines3"))
         (asked.report / "one_agent.md").write_text(page)
 
 

@@ -135,19 +135,12 @@ def main() -> None:
         print(lines[-1])
     mixing = mixed(rounds, seconds, asked.before)
     if asked.report:
-        page = PAGE.format(
-            day=date.today(),
-            machine=platform.machine(),
-            python=platform.python_version(),
-            torch=version("torch"),
-            agilerl=version_of(asked.agilerl, "agilerl"),
-            benchmarl=version_of(asked.benchmarl, "benchmarl"),
-            vmas=version_of(asked.benchmarl, "vmas"),
-            seconds=f"{seconds:g}",
-            rounds=rounds,
-            table="\n".join(lines),
-            mixing="\n".join(mixing),
-        )
+        versions = {
+            "agilerl": version_of(asked.agilerl, "agilerl"),
+            "benchmarl": version_of(asked.benchmarl, "benchmarl"),
+        }
+        versions["vmas"] = version_of(asked.benchmarl, "vmas")
+        page = page_of(PAGE, lines, rounds, seconds, mixing="\n".join(mixing), **versions)
         (asked.report / "train.md").write_text(page)
 
 
@@ -187,6 +180,20 @@ def mixed(rounds: int, seconds: float, before: Path | None) -> list[str]:
         lines.append(f"| {env} | {' | '.join(cells)} | {max(speeds['recollect']):,.0f} |")
         print(lines[-1])
     return lines
+
+
+def page_of(page: str, lines: list[str], rounds: int, seconds: float, **more: str) -> str:
+    """A page with its table, and how that was measured."""
+    return page.format(
+        day=date.today(),
+        machine=platform.machine(),
+        python=platform.python_version(),
+        torch=version("torch"),
+        seconds=f"{seconds:g}",
+        rounds=rounds,
+        table="\n".join(lines),
+        **more,
+    )
 
 
 def version_of(python: str | None, package: str) -> str:

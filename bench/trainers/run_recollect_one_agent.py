@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from clock import Clock
 
+from ours import train
 from recollect.agents.dqn import DQNConfig
 from recollect.agents.ppo import PPOConfig
 from recollect.agents.sac import SACConfig
-from recollect.cli.process import settle_process
-from recollect.train import run
 
 
 def main() -> None:
@@ -36,19 +33,7 @@ def main() -> None:
         "ppo": PPOConfig(hidden=(64, 64), rollout=128, epochs=4, minibatches=4, lr=2.5e-4, entropy=0.01),
         "sac": SACConfig(hidden=(256, 256), batch_size=256, learning_starts=1_000),
     }
-    settle_process(1)
-    with tempfile.TemporaryDirectory() as folder:
-        run(
-            configs[name],
-            env=env,
-            folder=Path(folder) / "run",
-            progress=lambda *_: clock.tick(envs),
-            steps=10**9,
-            num_envs=envs,
-            eval_every=10**9,
-            save_every=0,
-            kernels="--no-kernels" not in sys.argv,
-        )
+    train(configs[name], env, envs, clock)
 
 
 main()
