@@ -62,14 +62,8 @@ def main() -> None:
         lines.append(f"| {env}, {envs} x {rollout} steps, {epochs} epochs | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     if asked.report:
-        page = page_of(
-            PAGE,
-            lines,
-            rounds,
-            seconds,
-            benchmarl=version_of(asked.benchmarl, "benchmarl"),
-            vmas=version_of(asked.benchmarl, "vmas"),
-        )
+        versions = {name: version_of(asked.benchmarl, name) for name in ("benchmarl", "vmas")}
+        page = page_of(PAGE, lines, rounds, seconds, **versions)
         (asked.report / "mappo.md").write_text(page)
 
 

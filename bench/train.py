@@ -135,11 +135,8 @@ def main() -> None:
         print(lines[-1])
     mixing = mixed(rounds, seconds, asked.before)
     if asked.report:
-        versions = {
-            "agilerl": version_of(asked.agilerl, "agilerl"),
-            "benchmarl": version_of(asked.benchmarl, "benchmarl"),
-        }
-        versions["vmas"] = version_of(asked.benchmarl, "vmas")
+        versions = {name: version_of(asked.benchmarl, name) for name in ("benchmarl", "vmas")}
+        versions["agilerl"] = version_of(asked.agilerl, "agilerl")
         page = page_of(PAGE, lines, rounds, seconds, mixing="\n".join(mixing), **versions)
         (asked.report / "train.md").write_text(page)
 
