@@ -172,11 +172,13 @@ CONTESTS |= {
     "pendulum_td3": Contest("Pendulum-v1", TD3Config(**AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
 }
 STEADY: dict[str, Any] = {"lr": 5e-4, "lr_end": 0.02, "lr_steps": 100_000, "batch_size": 128, "n_step": 5, "tau": 0.005}
-PRIORITIES: dict[str, Any] = {"per_alpha": 0.6, "per_beta_steps": 100_000}
+PRIORITIES: dict[str, Any] = {"per_alpha": 0.4, "per_beta_steps": 100_000}
 DDPG = find("ddpg")
 CONTESTS |= {
     "cartpole_dqn": Contest("CartPole-v1", DQNConfig(**STEADY), ("return",), "490", steps=100_000),
-    "cartpole_per": Contest("CartPole-v1", DQNConfig(**STEADY, **PRIORITIES), ("return",), "490", steps=100_000),
+    "cartpole_per": Contest(
+        "CartPole-v1", DQNConfig(**STEADY, **PRIORITIES), ("return",), "490", steps=100_000, first=11
+    ),
     "acrobot_dqn": Contest("Acrobot-v1", DQNConfig(**STEADY), ("return",), "-90", steps=100_000),
     "pendulum_ddpg": Contest("Pendulum-v1", replace(DDPG, **AT_ONCE), ("return",), "-160 at 20k", steps=20_000),
 }
