@@ -147,14 +147,10 @@ def mlp(shape: MLPShape, flat: Tensor, *inputs: Tensor, own: Own | None = None) 
 
 
 def mlp_arrays(shape: MLPShape, flat: Tensor, x: Array) -> Array:
-    """Outputs ``[B, out]`` of an array ``[B, in]`` by a lone network, without a gradient.
-
-    For a few rows at a time: tensors would take longer than the network.
-    """
+    """Outputs ``[B, out]`` of an array ``[B, in]`` by a lone network: of a few rows tensors take longer than that."""
     if shape.activation not in _NATIVE or not _native(flat):
         with torch.no_grad():
-            found = mlp_torch(shape, flat, torch.from_numpy(x).to(flat.device)[None])[0]
-        return found.cpu().numpy()
+            return mlp_torch(shape, flat, torch.from_numpy(x).to(flat.device)[None])[0].cpu().numpy()
     outputs = np.empty((1, len(x), shape.sizes[-1]), np.float32)
     _perceptrons(shape).forward(flat.detach().numpy(), x[None], None, outputs)
     return outputs[0]

@@ -35,38 +35,8 @@ def make_optimizer(name: str, parameters: Iterable[Tensor], lr: float, eps: floa
     every = list(parameters)
     fused = all(parameter.device.type in ("cpu", "cuda") for parameter in every)
     if name == "adam":
-        return (_FusedAdam if fused else Adam)(every, lr=lr, eps=eps or 1e-8, fused=fused or None)
+        return Adam(every, lr=lr, eps=eps or 1e-8, fused=fused or None)
     return RMSprop(every, lr=lr, alpha=0.99, eps=eps or 1e-5)
-
-
-class _FusedAdam(Adam):
-    """Torch's, without what its ``step`` looks up every time: most of an update of small networks, else."""
-
-    def step(self, closure: Any = None) -> Any:
-        """A step, by torch's own until there are moments."""
-        found = [self._parts(group) for group in self.param_groups]
-        parts = [part for part in found if part is not None]
-        if closure is not None or len(parts) < len(found):
-            return super().step(closure)
-        for group, (params, grads, averages, squares, steps) in zip(self.param_groups, parts, strict=True):
-            beta1, beta2 = group["betas"]
-            how: dict[str, Any] = {"lr": group["lr"], "beta1": beta1, "beta2": beta2, "eps": group["eps"]}
-            how |= {"amsgrad": False, "weight_decay": 0.0, "maximize": False}
-            with torch.no_grad():
-                torch._foreach_add_(steps, 1)
-                torch._fused_adam_(params, grads, averages, squares, [], steps, **how)
-        return None
-
-    step.hooked = True  # type: ignore[attr-defined]  # else torch would wrap it, for hooks and profilers
-
-    def _parts(self, group: Mapping[str, Any]) -> tuple[list[Tensor], ...] | None:
-        """Parameters, gradients, moments and counts of steps; None where some are missing."""
-        params = group["params"]
-        if any(each.grad is None or "step" not in self.state[each] for each in params):
-            return None
-        kept = [self.state[each] for each in params]
-        names = ("exp_avg", "exp_avg_sq", "step")
-        return params, [each.grad for each in params], *([state[name] for state in kept] for name in names)
 
 
 def set_lr(optimizer: Optimizer, lr: float) -> None:
@@ -100,19 +70,12 @@ def clip_grad_norm_each_(networks: Iterable[Tensor | list[Tensor]], max_norm: fl
     """
     norms = []
     for network in networks:
-        if isinstance(network, list) and len(network) == 1 and network[0].grad is not None:
-            grad = network[0].grad
-            norms.append(torch.linalg.vector_norm(grad).reshape(1))
-            if max_norm:
-                grad.mul_((max_norm / (norms[-1] + 1e-6)).clamp_(max=1.0))
-        elif isinstance(network, list):
+        if isinstance(network, list):
             norms.append(clip_grad_norm_(network, max_norm or math.inf).reshape(1))
         elif network.grad is not None:
             norms.append(torch.linalg.vector_norm(network.grad.flatten(1), dim=1))
             if max_norm:
                 network.grad.renorm_(2, 0, max_norm)
-    if len(norms) == 1 and norms[0].numel() == 1:
-        return norms[0].reshape(())
     return torch.cat(norms).mean() if norms else torch.zeros(())
 
 
