@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clock import Clock, arguments
-from ours import train
 
+from ours import train
 from recollect.agents.maddpg import MADDPGConfig
 
 

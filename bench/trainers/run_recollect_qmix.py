@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from clock import Clock
-from ours import train
 
+from ours import train
 from recollect.agents.qmix import QMIXConfig
 
 
