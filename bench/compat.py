@@ -25,8 +25,8 @@ import torch as th
 from compat_plain import PlainBatch, PlainPrioritized, PlainRollout
 
 from recollect.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
-from recollect.compat.xuance.memory_tools import PerOffPolicyBuffer
-from recollect.compat.xuance.memory_tools_marl import MARL_OnPolicyBuffer
+from recollect.compat.xuance.v1_1.memory_tools import PerOffPolicyBuffer
+from recollect.compat.xuance.v1_1.memory_tools_marl import MARL_OnPolicyBuffer
 from timing import interleave
 
 AGENTS, OBS, STATE, ACTIONS, LIMIT, EPISODES = 4, 40, 68, 10, 60, 5000

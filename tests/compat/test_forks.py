@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from recollect.compat import drawing
-from recollect.compat.xuance.memory_tools import DummyOffPolicyBuffer
+from recollect.compat.xuance.v1_1.memory_tools import DummyOffPolicyBuffer
 
 
 def test_a_lock_that_a_thread_of_the_parent_holds() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 import recollect as rc
-from recollect.compat.xuance.memory_tools import DummyOffPolicyBuffer
+from recollect.compat.xuance.v1_1.memory_tools import DummyOffPolicyBuffer
 from recollect.memory.snapshot.manifest import digest
 
 STEP = (np.zeros((2, 3), np.float32), np.zeros(2, int), np.zeros(2), np.zeros(2, bool), np.zeros((2, 3), np.float32))

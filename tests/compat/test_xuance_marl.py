@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import recollect as rc
-from recollect.compat.xuance import memory_tools_marl as xm
+from recollect.compat.xuance.v1_1 import memory_tools_marl as xm
 from xuance_marl_world import (
     ACT,
     DIM,

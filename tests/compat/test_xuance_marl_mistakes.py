@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import recollect as rc
-from recollect.compat.xuance import memory_tools_marl as xm
+from recollect.compat.xuance.v1_1 import memory_tools_marl as xm
 from xuance_marl_world import (
     ACT,
     DIM,
@@ -411,7 +411,7 @@ def test_episodes_refuse_what_would_be_lost() -> None:
     good.append(np.ones((1, 1, 2)))
     buffer.store_transitions(0, *good)
     for place, wrong, message in (
-        (0, np.full((1, 1, 2), 0.9), r"^obs must be whole numbers \(uint8\), got float64"),
+        (0, np.full((1, 1, 2), 0.9), r"^obs must be whole numbers \(uint8\), got 0.9"),
         (3, np.full((1, 1, 1), 1e300), r"^rewards must fit float32, got 1e\+300"),
         (4, np.full((1, 1), 0.3), r"^terminals must be 0 or 1, got 0.3"),
         (5, np.full((1, 1, 2), 0.5), r"^avail_actions must be 0 or 1, got 0.5"),

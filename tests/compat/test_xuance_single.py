@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import recollect as rc
-from recollect.compat.xuance import memory_tools as xm
+from recollect.compat.xuance.v1_1 import memory_tools as xm
 from xuance_single_world import ACT, BOX, IMAGE, NESTED, World
 
 

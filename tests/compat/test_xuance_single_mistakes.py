@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import recollect as rc
-from recollect.compat.xuance import memory_tools as xm
+from recollect.compat.xuance.v1_1 import memory_tools as xm
 from xuance_single_world import ACT, BOX, IMAGE, World, on_policy, per, store_on
 
 
@@ -192,8 +192,6 @@ def test_scalars_and_data_of_one_environment_are_refused() -> None:
     buffer.store(**good)
     with pytest.raises(rc.errors.StepError, match=r"data must have shape \[2, 3\], got \[3\]"):
         xm.store_element(np.zeros(3), xm.create_memory((3,), 2, 4), 0)
-    with pytest.raises(rc.errors.StepError, match=r"data must have shape \[2\], got \[\]"):
-        xm.store_element(1.0, xm.create_memory((), 2, 4), 0)
 
 
 def test_fields_have_the_spaces_own_dtype() -> None:
@@ -210,7 +208,7 @@ def test_fields_have_the_spaces_own_dtype() -> None:
 def test_atari_buffers_refuse_floats() -> None:
     images = np.full((1, 8, 8, 4), 0.5, np.float32)
     off = xm.DummyOffPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4, 2)
-    with pytest.raises(rc.errors.StepError, match=r"obs must be whole numbers \(uint8\), got float32. Scale and round"):
+    with pytest.raises(rc.errors.StepError, match=r"obs must be whole numbers \(uint8\), got 0.5. Scale and round"):
         off.store(images, np.zeros(1, int), np.zeros(1), np.zeros(1, bool), images)
     on = xm.DummyOnPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4)
     with pytest.raises(rc.errors.StepError, match="obs must be whole numbers"):
@@ -380,7 +378,7 @@ def test_functions_on_plain_arrays() -> None:
     pair = xm.create_memory(((1,), ()), 2, 3)
     xm.store_element((np.ones((2, 1)), np.zeros(2)), pair, 2)
     assert pair[0][:, 2].tolist() == [[1], [1]]
-    with pytest.raises(rc.errors.StepError, match=r"^data must be whole numbers \(uint8\), got float64"):
+    with pytest.raises(rc.errors.StepError, match=r"^data must be whole numbers \(uint8\), got 0.7"):
         xm.store_element(np.full(2, 0.7), xm.create_memory((), 2, 3, np.uint8), 0)
     with pytest.raises(rc.errors.StepError, match="data/a must be in both data and memory"):
         xm.store_element({"b": ["x", "y"], "c": {"d": np.zeros(2)}}, memory, 0)
@@ -405,7 +403,7 @@ def test_what_is_sampled_too_early_or_from_nowhere() -> None:
         on_policy(n_size=1)
     recurrent = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 2, 2)
     episode = xm.EpisodeBuffer()
-    with pytest.raises(rc.errors.StepError, match=r"^episode must have 1 to 2 steps, got 0"):
+    with pytest.raises(rc.errors.StepError, match=r"^episode must have a step, got none"):
         recurrent.store(episode)
     odd = xm.EpisodeBuffer()
     odd.obs.append(np.zeros(3))

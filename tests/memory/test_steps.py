@@ -53,7 +53,7 @@ NOTHING = " (nothing was stored)"
         ),
         (
             {"action": np.array([0.5, 1.0])},
-            "action must be whole numbers (uint8), got float64. Scale and round it yourself, or store it as float32.",
+            "action must be whole numbers (uint8), got 0.5. Scale and round it yourself, or store it as float32.",
         ),
         ({"action": np.array([0, 256])}, "action must fit uint8 (0 to 255), got 256. Give the field a wider dtype."),
         ({"action": np.array([-1, 3])}, "action must fit uint8 (0 to 255), got -1. Give the field a wider dtype."),
@@ -198,7 +198,7 @@ def test_images_as_floats_are_refused_with_the_remedy() -> None:
     target = memory(None, obs=rc.Field((4, 4), "uint8"))
     error = refused(target, obs=np.full((4, 4), 0.5), reward=0.0, terminated=False, truncated=False)
     assert str(error) == (
-        "obs must be whole numbers (uint8), got float64. Scale and round it yourself, or store it as float32." + NOTHING
+        "obs must be whole numbers (uint8), got 0.5. Scale and round it yourself, or store it as float32." + NOTHING
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,16 +12,26 @@ from recollect.errors import OptionError, Problem, StepError
 from recollect.memory.steps import value_of
 from recollect.schema import Column
 
-__all__ = ["at_least", "flags_of", "index", "plain", "stored"]
+__all__ = ["at_least", "flags_of", "index", "per_environment", "plain", "stored", "within"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def at_least(name: str, value: Any, least: int) -> int:
     """A whole number that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    whole = isinstance(value, (int, np.integer)) or (isinstance(value, (float, np.floating)) and value == value // 1)
+    if isinstance(value, bool) or not whole or value < least:
         raise OptionError(name, f"be a whole number of at least {least}", repr(value))
     return int(value)
+
+
+def per_environment(buffer_size: int, n_envs: int) -> int:
+    """Steps of one environment, of a size that counts those of all."""
+    if buffer_size % n_envs:
+        below = buffer_size // n_envs * n_envs
+        nearest = f"The nearest are {below} and {below + n_envs}." if below else f"The least is {n_envs}."
+        raise OptionError("buffer_size", f"be a multiple of n_envs ({n_envs})", buffer_size, nearest)
+    return buffer_size // n_envs
 
 
 def index(name: str, value: Any, first: int, last: int) -> int:
@@ -55,3 +66,26 @@ def flags_of(name: str, value: Any, shape: tuple[int, ...]) -> Array:
 def stored(name: str, value: Any, shape: tuple[int, ...], dtype: Any, problems: list[Problem]) -> Array | None:
     """A value as it is stored in an array of this shape and dtype; None and a problem if something would be lost."""
     return value_of(name, value, Column(name, shape, np.dtype(dtype), "plain"), (), problems)
+
+
+def within(name: str, space: Any, value: Any) -> None:
+    """Refuse actions that a discrete space, or one in a nest of spaces, does not have."""
+    inner = getattr(space, "spaces", None)
+    if isinstance(inner, Mapping):
+        for key, below in inner.items():
+            within(f"{name}/{key}", below, value[key])
+    elif isinstance(inner, (tuple, list)):
+        for place, below in enumerate(inner):
+            within(f"{name}/{place}", below, value[place])
+    counts = getattr(space, "nvec", getattr(space, "n", None) if getattr(space, "shape", None) == () else None)
+    if counts is None:
+        return
+    first = np.asarray(getattr(space, "start", 0))
+    array = np.asarray(plain(value))
+    if array.dtype.kind not in "iuf" or array.shape[array.ndim - first.ndim :] != first.shape:
+        return  # what is stored is checked again, shape by shape
+    wrong = (array < first) | (array >= first + counts)
+    if wrong.any():
+        at = tuple(np.argwhere(wrong)[0])
+        low, high = (np.broadcast_to(bound, array.shape)[at] for bound in (first, first + counts - 1))
+        raise StepError((Problem(name, f"be from {low} to {high}", str(array[at])),))

@@ -157,8 +157,10 @@ def _misfit(array: Array, dtype: np.dtype[Any]) -> tuple[str, str, str] | None:
         return None if int(array.min()) >= 0 and int(array.max()) <= 1 else ("be 0 or 1", str(worst), compare)
     if dtype.kind in "iu":
         if array.dtype.kind == "f":
-            remedy = "Scale and round it yourself, or store it as float32."
-            return f"be whole numbers ({dtype})", str(array.dtype), remedy
+            broken = ~(np.isfinite(array) & (array == np.floor(array)))
+            if broken.any():
+                remedy = "Scale and round it yourself, or store it as float32."
+                return f"be whole numbers ({dtype})", str(array[broken].flat[0]), remedy
         limits = np.iinfo(dtype)
         for worst in (array.min(), array.max()):
             if not limits.min <= int(worst) <= limits.max:

@@ -1,4 +1,4 @@
-"""XuanCe's three functions on plain arrays."""
+"""XuanCe's three functions on plain arrays, and assignment to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from recollect.compat.checks import stored
 from recollect.errors import OptionError, Problem, StepError
 
-__all__ = ["create_memory", "sample_batch", "store_element"]
+__all__ = ["assign", "create_memory", "sample_batch", "store_element"]
 
 
 def create_memory(shape: Any, n_envs: int, n_size: int, dtype: Any = np.float32) -> Any:
@@ -23,11 +23,11 @@ def create_memory(shape: Any, n_envs: int, n_size: int, dtype: Any = np.float32)
         return None
     if isinstance(shape, Mapping):
         return {
-            key: np.zeros((n_envs, n_size), object)
-            if inner is None
-            else create_memory(tuple(inner) if isinstance(inner, list) else inner, n_envs, n_size, dtype)
+            key: np.zeros((n_envs, n_size), object) if inner is None else create_memory(inner, n_envs, n_size, dtype)
             for key, inner in shape.items()
         }
+    if isinstance(shape, list):
+        shape = tuple(shape)
     if isinstance(shape, tuple) and all(isinstance(n, (int, np.integer)) for n in shape):
         return np.zeros((n_envs, n_size, *shape), dtype)
     if isinstance(shape, tuple):
@@ -36,7 +36,7 @@ def create_memory(shape: Any, n_envs: int, n_size: int, dtype: Any = np.float32)
 
 
 def store_element(data: Any, memory: Any, ptr: int) -> None:
-    """Put one step of all environments, ``[n_envs, ...]``, into slot ``ptr``; None is no step.
+    """Put one step of all environments, ``[n_envs, ...]`` or one number for all, into slot ``ptr``; None is no step.
 
     Raises:
         StepError: If anything does not fit. Nothing is stored then.
@@ -47,6 +47,8 @@ def store_element(data: Any, memory: Any, ptr: int) -> None:
     ready: list[tuple[Any, Any]] = []
     for name, value, target in _pairs("data", data, memory, problems):
         shape = (target.shape[0], *target.shape[2:])
+        if np.ndim(value) == 0:
+            value = np.full(shape, value)  # one for all, as theirs takes it
         if target.dtype != object:
             ready.append((target, stored(name, value, shape, target.dtype, problems)))
         elif value.shape != shape:
@@ -68,6 +70,21 @@ def sample_batch(memory: Any, index: Any) -> Any:
     if isinstance(memory, tuple):
         return tuple(sample_batch(inner, index) for inner in memory)
     return memory[index]
+
+
+def assign(name: str, target: Any, value: Any) -> None:
+    """Write values into arrays of the same shapes, in the nest that the target is."""
+    if isinstance(target, Mapping):
+        for key, inner in target.items():
+            assign(f"{name}/{key}", inner, value[key])
+    elif isinstance(target, tuple):
+        for place, inner in enumerate(target):
+            assign(f"{name}/{place}", inner, value[place])
+    else:
+        given = np.asarray(value)
+        if given.shape != target.shape:
+            raise OptionError(name, f"have shape {list(target.shape)}", list(given.shape))
+        target[...] = given
 
 
 def _pairs(name: str, data: Any, memory: Any, problems: list[Problem]) -> list[tuple[str, Any, Any]]:

@@ -7,26 +7,16 @@ from typing import Any, final
 
 import numpy as np
 
-from recollect.compat.checks import at_least, flags_of
+from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.saving import Lasting, exclusive
-from recollect.compat.xuance.arrays import create_memory, sample_batch
+from recollect.compat.xuance.arrays import assign, create_memory, sample_batch
 from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, SchemaError, StepError
 from recollect.memory import Memory, Sampler
 from recollect.schema import Field
 
-__all__ = ["Auxiliary", "Buffer", "Samples", "StepBuffer", "image_field"]
-
-
-@final
-class Samples(tuple[Any, ...]):
-    """The documented tuple; what it has no place for comes as attributes."""
-
-    auxiliary_infos: Any = None
-    """Auxiliary information of the sampled steps."""
-    mask: Any = None
-    """Which steps are real, where sequences are padded."""
+__all__ = ["Auxiliary", "Buffer", "StepBuffer", "Stored", "image_field"]
 
 
 class Buffer(ABC):
@@ -34,20 +24,24 @@ class Buffer(ABC):
 
     Args:
         auxiliary_info_shape: Shapes of what else is kept at every step, by name; None where it is an object.
+        buffer_size: Steps of all environments together.
     """
 
-    n_size: int = 0
-
-    def __init__(self, observation_space: Any, action_space: Any, auxiliary_info_shape: Any) -> None:
+    def __init__(
+        self, observation_space: Any, action_space: Any, auxiliary_info_shape: Any, num_envs: int, buffer_size: int
+    ) -> None:
         self.observation_space = observation_space
         self.action_space = action_space
         self.auxiliary_shape = auxiliary_info_shape
+        self.n_envs = at_least("n_envs", num_envs, 1)
+        self.buffer_size = at_least("buffer_size", buffer_size, 1)
+        self.n_size = per_environment(self.buffer_size, self.n_envs)
         self.size, self.ptr = 0, 0
 
     @property
     def full(self) -> bool:
         """Whether every new step overwrites an old one."""
-        return 0 < self.n_size <= self.size
+        return self.size >= self.n_size
 
     @abstractmethod
     def store(self, *args: Any) -> None:
@@ -136,19 +130,38 @@ class _Entries(dict[str, Array]):
     """Arrays by name; what is assigned to a name is written into its array."""
 
     def __setitem__(self, key: str, value: Any) -> None:
-        target, given = self[key], np.asarray(value)
-        if given.shape != target.shape:
-            raise OptionError(key, f"have shape {list(target.shape)}", list(given.shape))
-        target[...] = given
+        assign(key, self[key], value)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Write several."""
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+
+class Stored:
+    """An attribute that shows the slots of a field ``[n_envs, n_size, ...]``: views, to look into and to write to.
+
+    What is assigned to the attribute is written into them.
+    """
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, buffer: Any, owner: type | None = None) -> Any:
+        return self if buffer is None else buffer._slots.arrays(self._field)
+
+    def __set__(self, buffer: Any, value: Any) -> None:
+        assign(self._name, buffer._slots.arrays(self._field), value)
 
 
 class StepBuffer(Buffer, Lasting):
-    """A buffer whose steps lie in slots: the fields that all of them have, as arrays ``[n_envs, n_size, ...]``."""
+    """A buffer whose steps lie in slots."""
 
-    def _setup(
-        self, n_envs: int, n_size: int, fields: dict[str, Any], *, sampler: Sampler | None, seed: int | None
-    ) -> None:
-        self.n_envs, self.n_size = at_least("n_envs", n_envs, 1), at_least("n_size", n_size, 2)
+    def _setup(self, fields: dict[str, Any], *, sampler: Sampler | None, seed: int | None) -> None:
+        at_least("buffer_size", self.buffer_size, 2 * self.n_envs)
         self._aux = Auxiliary(self.auxiliary_shape, self.n_envs, self.n_size)
         fields |= {"acts": field_of("action_space", self.action_space), "rews": Field((), "float32", role="plain")}
         fields["terminals"] = Field((), "bool", role="plain")
@@ -161,6 +174,7 @@ class StepBuffer(Buffer, Lasting):
         lead = (self.n_envs,)
         terminated = flags_of("terminals", terminals, lead)
         truncated = None if truncations is None else flags_of("truncations", truncations, lead)
+        within("acts", self.action_space, step["acts"])
         numbers, objects = self._aux.of_step(aux_info)
         if self._aux.field is not None:
             step["aux_info"] = numbers
@@ -175,25 +189,10 @@ class StepBuffer(Buffer, Lasting):
         self._aux.clear()
         self.ptr, self.size = 0, 0
 
-    @property
-    def observations(self) -> Any:
-        """Observations; like all arrays here a view to look into and to write to."""
-        return self._slots.arrays("obs")
-
-    @property
-    def actions(self) -> Any:
-        """Actions."""
-        return self._slots.arrays("acts")
-
-    @property
-    def rewards(self) -> Array:
-        """Rewards."""
-        return np.asarray(self._slots.arrays("rews"))
-
-    @property
-    def terminals(self) -> Array:
-        """Which steps terminated their episode."""
-        return np.asarray(self._slots.arrays("terminals"))
+    observations = Stored("obs")
+    actions = Stored("acts")
+    rewards = Stored("rews")
+    terminals = Stored("terminals")
 
     @property
     def truncations(self) -> Array:

@@ -1,60 +1,70 @@
-"""What XuanCe's buffers for many agents have in common."""
+"""What XuanCe's buffers for many agents have in common: values by agent, ``{name: {agent: array}}``."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from recollect.compat.checks import at_least, flags_of
+from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.saving import Lasting, exclusive
-from recollect.compat.xuance.nests import field_of, field_of_shape
+from recollect.compat.xuance.agents import Agents, Shared, spaces_by_agent
+from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory
 from recollect.schema import Field
 
-__all__ = ["BaseBuffer", "StepsBuffer", "field_name", "missing", "per_environment", "shape_of"]
+__all__ = ["FLAG", "NUMBER", "BaseBuffer", "Kept", "StepsBuffer", "field_name"]
 
-# Names that a schema does not allow.
-_RENAMED = {"values": "value"}
+Kept: TypeAlias = Agents | Shared
+
+NUMBER = Field((), "float32", role="plain")
+FLAG = Field((), "bool", role="plain")
+
+
+def field_name(key: str) -> str:
+    """The field of a documented name; a schema does not allow all of them."""
+    return "value" if key == "values" else key
 
 
 class BaseBuffer(ABC):
     """A memory of many agents' steps in parallel environments.
 
     Args:
-        args: n_agents, state_space, obs_space, act_space, rew_space, done_space, n_envs and buffer_size. A space is a
-            shape or a Gymnasium space; ``state_space`` may be None.
+        agent_keys: The agents' names.
+        state_space: A space or a shape; None if there is no state.
+        observation_space: A space or a shape by agent; they may differ.
+        buffer_size: Steps of all environments together.
     """
 
-    n_size: int = 0
+    _optional: frozenset[str] = frozenset({"agent_mask", "log_pi_old"})
+    _computed: frozenset[str] = frozenset()
 
-    def __init__(self, *args: Any) -> None:
-        (
-            self.n_agents,
-            self.state_space,
-            self.obs_space,
-            self.act_space,
-            self.rew_space,
-            self.done_space,
-            self.n_envs,
-            self.buffer_size,
-        ) = args
-        self.n_agents = at_least("n_agents", self.n_agents, 1)
-        self.n_envs = at_least("n_envs", self.n_envs, 1)
-        self.buffer_size = at_least("buffer_size", self.buffer_size, 1)
+    def __init__(
+        self,
+        agent_keys: Sequence[str],
+        state_space: Any = None,
+        observation_space: Any = None,
+        action_space: Any = None,
+        num_envs: int = 1,
+        buffer_size: int = 1,
+    ) -> None:
+        self.agent_keys = list(agent_keys)
+        if not self.agent_keys or len(set(self.agent_keys)) < len(self.agent_keys):
+            raise OptionError("agent_keys", "be different names, at least one", repr(agent_keys))
+        self.state_space, self.observation_space, self.action_space = state_space, observation_space, action_space
+        self.n_envs = at_least("n_envs", num_envs, 1)
+        self.buffer_size = at_least("buffer_size", buffer_size, 1)
+        self.n_size = per_environment(self.buffer_size, self.n_envs)
         self.ptr, self.size = 0, 0
-        if int(np.prod(shape_of("done_space", self.done_space))) not in (1, self.n_agents):
-            rule = f"hold one flag, or one for each of {self.n_agents} agents"
-            raise OptionError("done_space", rule, list(shape_of("done_space", self.done_space)))
 
     @property
     def full(self) -> bool:
         """Whether every new step overwrites an old one."""
-        return 0 < self.n_size <= self.size
+        return self.size >= self.n_size
 
     @abstractmethod
     def store(self, *args: Any, **kwargs: Any) -> None:
@@ -68,41 +78,93 @@ class BaseBuffer(ABC):
     def sample(self, *args: Any) -> Any:
         """A batch by name."""
 
-    def finish_path(self, *args: Any) -> None:  # noqa: B027 - buffers without returns have nothing to do
+    @abstractmethod
+    def finish_path(self, *args: Any, **kwargs: Any) -> None:
         """Work out what is known only when an episode has ended."""
+
+    def _options(self, kwargs: Mapping[str, Any]) -> None:
+        """What all of them take by name beside what is documented."""
+        self.store_global_state = self.state_space is not None
+        self.use_actions_mask = bool(kwargs.get("use_actions_mask", False))
+        self.avail_actions_shape = kwargs.get("avail_actions_shape")
+
+    def _of_agents(self, field: Field, *, observed: bool = False) -> Agents:
+        return Agents(dict.fromkeys(self.agent_keys, field), observed=observed)
+
+    def _seen(self, *, observed: bool = False) -> Agents:
+        return Agents(spaces_by_agent("obs_space", self.observation_space, self.agent_keys), observed=observed)
+
+    def _done(self) -> Agents:
+        return Agents(spaces_by_agent("act_space", self.action_space, self.agent_keys))
+
+    def _state(self, *, observed: bool = False) -> dict[str, Kept]:
+        """The state, if there is one."""
+        if self.state_space is None:
+            return {}
+        field = field_of("state_space", self.state_space)
+        return {"state": Shared(Field(field.shape, field.dtype, role="observed" if observed else "plain"))}
+
+    def _available(self, *, observed: bool = False) -> dict[str, Kept]:
+        """Which actions are available, if they are told."""
+        if not self.use_actions_mask:
+            return {}
+        shapes = spaces_by_agent("avail_actions_shape", self.avail_actions_shape, self.agent_keys)
+        flags = {key: Field(field.shape, "bool", role="plain") for key, field in shapes.items()}
+        return {"avail_actions": Agents(flags, observed=observed)}
+
+    def _step(self, kept: Mapping[str, Kept], step_data: Mapping[str, Any]) -> dict[str, Any]:
+        """A step's values as they are stored, by field; those that are worked out later are zero.
+
+        Raises:
+            StepError: With every name that is missing or does not fit.
+        """
+        lead, step, problems = (self.n_envs,), {}, list[Problem]()
+        for key, kind in kept.items():
+            given = step_data.get(key)
+            if key in self._computed or (given is None and key in self._optional):
+                step[field_name(key)] = kind.zeros(lead)
+                if key == "agent_mask":
+                    step[key][:] = True
+            elif given is None:
+                problems.append(Problem(key, "be given", "nothing"))
+            else:
+                try:
+                    step[field_name(key)] = kind.packed(key, given, lead)
+                except StepError as error:
+                    problems += error.problems
+        if problems:
+            raise StepError(tuple(problems))
+        self._check_actions(step_data["actions"])
+        return step
+
+    def _check_actions(self, actions: Any) -> None:
+        spaces = getattr(self.action_space, "spaces", self.action_space)
+        for key in self.agent_keys:
+            within(f"actions/{key}", spaces[key], actions[key])
+
+    def _truncated(self, step_data: Mapping[str, Any]) -> Array:
+        """Which environments were cut off, as far as the step tells."""
+        given = step_data.get("truncations")
+        if given is None:
+            return np.zeros(self.n_envs, bool)
+        return flags_of("truncations", given, (self.n_envs,))
 
 
 class StepsBuffer(BaseBuffer, Lasting):
-    """A buffer whose steps lie in slots: ``data`` holds an array ``[n_envs, n_size, ...]`` by name."""
+    """A buffer whose steps lie in slots: ``data[name][agent]`` is an array ``[n_envs, n_size, ...]``, a view."""
 
-    _computed: frozenset[str] = frozenset()
-    _optional: frozenset[str] = frozenset({"agent_mask", "log_pi_old"})
-
-    def _setup(self, fields: dict[str, Any], *, seed: int | None) -> None:
-        self.n_size = per_environment(at_least("buffer_size", self.buffer_size, 2 * self.n_envs), self.n_envs)
-        self._names = list(fields)
-        self._needed = [key for key in fields if key not in self._computed | self._optional]
-        by_field = {field_name(key): field for key, field in fields.items()}
-        self._slots = Slots(by_field, self.n_envs, self.n_size, seed=seed)
+    def _setup(self, kept: dict[str, Kept], seed: int | None) -> None:
+        at_least("buffer_size", self.buffer_size, 2 * self.n_envs)
+        self._kept = kept
+        fields = {field_name(key): kind.field for key, kind in kept.items()}
+        self._slots = Slots(fields, self.n_envs, self.n_size, seed=seed)
         self._expose()
 
-    def _common_fields(self) -> dict[str, Any]:
-        agents = (self.n_agents,)
-        fields = {
-            "obs": field_of("obs_space", self.obs_space, agents),
-            "actions": field_of("act_space", self.act_space, agents),
-            "rewards": field_of("rew_space", self.rew_space),
-            "terminals": field_of_shape("done_space", shape_of("done_space", self.done_space), dtype="bool"),
-            "agent_mask": Field(agents, "bool", role="plain"),
-        }
-        if self.state_space is not None:
-            fields["state"] = field_of("state_space", self.state_space)
-        return fields
-
     def _expose(self) -> None:
-        self.data: dict[str, Any] = {key: self._slots.arrays(field_name(key)) for key in self._names}
-        self.keys = self.data.keys()
-        self.data_shapes = {key: getattr(array, "shape", None) for key, array in self.data.items()}
+        self.data: dict[str, Any] = {
+            key: kind.unpacked(self._slots.arrays(field_name(key)), 2) for key, kind in self._kept.items()
+        }
+        self.data_keys = self.data.keys()
         self.ptr, self.size = self._slots.ptr, self._slots.size
 
     @exclusive
@@ -112,8 +174,8 @@ class StepsBuffer(BaseBuffer, Lasting):
         self._expose()
 
     @exclusive
-    def store(self, step_data: Mapping[str, Any]) -> None:
-        """Store one step of every environment: arrays ``[n_envs, ...]`` by name; other names are passed over.
+    def store(self, **step_data: Any) -> None:
+        """Store one step of every environment: arrays ``[n_envs, ...]`` by name and agent; other names are passed over.
 
         ``agent_mask`` may be left out (all agents are alive), and ``log_pi_old`` (zeros) by algorithms that have none.
         ``truncations`` ``[n_envs]`` tells which environments were cut off by a time limit.
@@ -121,75 +183,25 @@ class StepsBuffer(BaseBuffer, Lasting):
         Raises:
             StepError: With every name that is missing or does not fit. Nothing is stored.
         """
-        missing(step_data, self._needed)
-        step = {
-            field_name(key): step_data[key]
-            for key in self._names
-            if key not in self._computed and step_data.get(key) is not None
-        }
-        if "agent_mask" in self.data and "agent_mask" not in step:
-            step["agent_mask"] = np.ones((self.n_envs, self.n_agents), bool)
-        if "log_pi_old" in self.data and "log_pi_old" not in step:
-            step["log_pi_old"] = np.zeros((self.n_envs, self.n_agents), np.float32)
-        for key in ("terminals", "agent_mask"):
-            if key in step:
-                step[key] = flags_of(key, step[key], (self.n_envs, *self._slots.fields[key].shape))
-        for key in self._computed:
-            step[field_name(key)] = np.zeros((self.n_envs, *self._slots.fields[field_name(key)].shape), np.float32)
-        step |= self._also(step_data, step)
+        step = self._step(self._kept, step_data)
         terminated = step["terminals"].reshape(self.n_envs, -1).all(axis=1)
         self._slots.append(step, terminated, self._truncated(step_data))
         self.ptr, self.size = self._slots.ptr, self._slots.size
 
-    def _truncated(self, step_data: Mapping[str, Any]) -> Array:
-        """Which environments were cut off: told for each, or for each of their agents."""
-        given = step_data.get("truncations")
-        if given is None:
-            return np.zeros(self.n_envs, bool)
-        shape = (self.n_envs, self.n_agents) if np.ndim(given) == 2 else (self.n_envs,)
-        return np.asarray(flags_of("truncations", given, shape).reshape(self.n_envs, -1).all(axis=1))
-
-    def _also(self, step_data: Mapping[str, Any], step: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Fields that a kind of buffer adds to a step."""
-        return {}
+    def _of_batch(self, batch: Any, names: Iterable[str]) -> dict[str, Any]:
+        return {key: self._kept[key].unpacked(self._slots.of_batch(field_name(key), batch), 1) for key in names}
 
     @property
     def truncations(self) -> Array:
         """Which steps were cut off by a time limit, as far as ``store`` was told, ``[n_envs, n_size]``; a copy."""
         return self._slots.truncations()
 
-    def _of_batch(self, batch: Any) -> dict[str, Any]:
-        return {key: self._slots.of_batch(field_name(key), batch) for key in self._names}
-
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         return self._slots.memory, {"count": self._slots.count}
+
+    def _facts(self) -> dict[str, Any]:
+        return {"agent_keys": self.agent_keys}
 
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         self._slots.adopt(memory, notes["count"])
         self._expose()
-
-
-def field_name(key: str) -> str:
-    """The field of a documented name."""
-    return _RENAMED.get(key, key)
-
-
-def missing(data: Mapping[str, Any], needed: Iterable[str]) -> None:
-    """Refuse a step that lacks names, with all of them."""
-    lacking = tuple(Problem(key, "be given", "nothing") for key in needed if data.get(key) is None)
-    if lacking:
-        raise StepError(lacking)
-
-
-def per_environment(buffer_size: int, n_envs: int) -> int:
-    """Steps of one environment."""
-    if buffer_size % n_envs:
-        below = buffer_size // n_envs * n_envs
-        nearest = f"The nearest are {below} and {below + n_envs}."
-        raise OptionError("buffer_size", f"be a multiple of n_envs ({n_envs})", buffer_size, nearest)
-    return buffer_size // n_envs
-
-
-def shape_of(name: str, space: Any) -> tuple[int, ...]:
-    """The shape that a space stands for."""
-    return tuple(field_of(name, space).shape)

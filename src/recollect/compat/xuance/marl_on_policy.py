@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import at_least, index, plain
 from recollect.compat.saving import exclusive
-from recollect.compat.xuance.marl_buffer import StepsBuffer, shape_of
-from recollect.compat.xuance.nests import field_of
-from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents, td_lambda_returns
+from recollect.compat.xuance.marl_buffer import FLAG, NUMBER, Kept, StepsBuffer
+from recollect.compat.xuance.nests import field_of_shape
+from recollect.compat.xuance.paths import Paths, advantages
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory, targets
-from recollect.schema import Field
 
-__all__ = ["COMA_Buffer", "MARL_OnPolicyBuffer", "MeanField_OnPolicyBuffer"]
+__all__ = ["MARL_OnPolicyBuffer", "MeanField_OnPolicyBuffer", "normalized", "real_values"]
 
 
 class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
@@ -24,53 +24,50 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
 
     Args:
         use_gae: Whether advantages are estimated by GAE; otherwise they are discounted returns less values.
-        use_advnorm: Whether a batch's advantages are normalised, over agents that are alive.
+        use_advnorm: Whether every agent's advantages of a batch are normalised, over the steps that it is alive.
+        kwargs: ``use_actions_mask`` and ``avail_actions_shape`` (by agent) keep which actions are available.
     """
 
     _computed = frozenset({"returns", "advantages"})
 
     def __init__(
         self,
-        n_agents: int,
-        state_space: Any,
-        obs_space: Any,
-        act_space: Any,
-        rew_space: Any,
-        done_space: Any,
-        n_envs: int,
-        buffer_size: int,
-        use_gae: bool,
-        use_advnorm: bool,
-        gamma: float,
-        gae_lam: float,
+        agent_keys: Sequence[str],
+        state_space: Any = None,
+        obs_space: Any = None,
+        act_space: Any = None,
+        n_envs: int = 1,
+        buffer_size: int = 1,
+        use_gae: bool | None = False,
+        use_advnorm: bool | None = False,
+        gamma: float | None = None,
+        gae_lam: float | None = None,
         *,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(n_agents, state_space, obs_space, act_space, rew_space, done_space, n_envs, buffer_size)
-        self.use_gae, self.use_advantage_norm = use_gae, use_advnorm
+        super().__init__(agent_keys, state_space, obs_space, act_space, n_envs, buffer_size)
+        self.use_gae, self.use_advantage_norm = bool(use_gae), bool(use_advnorm)
         self.gamma, self.gae_lambda = gamma, gae_lam
-        self._reward_shape = shape_of("rew_space", rew_space)
-        if int(np.prod(self._reward_shape)) not in (1, self.n_agents):
-            rule = f"hold one number, or one for each of {self.n_agents} agents"
-            raise OptionError("rew_space", rule, list(self._reward_shape))
-        self._setup(self._fields(**kwargs), seed=seed)
+        self._options(kwargs)
+        self._setup(self._layout(**kwargs), seed)
         self._paths = Paths(self._slots)
 
-    def _fields(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
-        return {**self._common_fields(), **self._value_fields(), "log_pi_old": self._of_agents(())}
-
-    def _value_fields(self) -> dict[str, Any]:
-        # What is worked out for every agent has their axis, even if the reward is one for all.
-        worked_out = self._of_agents((1,)) if self._shared_reward else field_of("rew_space", self.rew_space)
-        return {"returns": worked_out, "values": self._of_agents((1,)), "advantages": worked_out}
-
-    @property
-    def _shared_reward(self) -> bool:
-        return self.n_agents > 1 and int(np.prod(self._reward_shape)) == 1
-
-    def _of_agents(self, shape: tuple[int, ...]) -> Field:
-        return Field((self.n_agents, *shape), "float32", role="plain")
+    def _layout(self, **kwargs: Any) -> dict[str, Kept]:  # noqa: ARG002
+        number, flag = self._of_agents(NUMBER), self._of_agents(FLAG)
+        return {
+            "obs": self._seen(),
+            "actions": self._done(),
+            "rewards": number,
+            "returns": number,
+            "values": number,
+            "log_pi_old": number,
+            "advantages": number,
+            "terminals": flag,
+            "agent_mask": flag,
+            **self._state(),
+            **self._available(),
+        }
 
     @property
     def start_ids(self) -> Array:
@@ -84,53 +81,48 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         self._paths.clear()
 
     @exclusive
-    def store(self, step_data: Mapping[str, Any]) -> None:
+    def store(self, **step_data: Any) -> None:
         """Store one step of every environment, as replay does; after a truncated one ``finish_path`` has to follow."""
         self._paths.check_finished()
-        super().store(step_data)
-        ended = self.data["terminals"][:, self._slots.ptr - 1].reshape(self.n_envs, -1).all(axis=1)
+        super().store(**step_data)
+        ended = self._slots.arrays("terminals")[:, self._slots.ptr - 1].all(axis=1)
         self._paths.cut_off(self._truncated(step_data) & ~ended)
 
     @exclusive
-    def finish_path(self, value: Any, i_env: int, value_normalizer: Any = None) -> None:
+    def finish_path(
+        self, i_env: int | None = None, value_next: Mapping[str, Any] | None = None, value_normalizer: Any = None
+    ) -> None:
         """Work out returns and advantages of an environment's steps since the last call.
 
         Args:
-            value: Values of what was seen after the newest step, one for each agent or one for all.
-            value_normalizer: What the values were normalised by, with a method ``denormalize``.
+            value_next: By agent, the value of what was seen after the newest step.
+            value_normalizer: By agent, or one by the first agent's name for all: what the values were normalised by,
+                with a method ``denormalize``.
         """
-        path = self._paths.slots("i_env", i_env)
+        env = index("i_env", i_env, 0, self.n_envs - 1)
+        path = self._paths.slots("i_env", env)
         if path.size:
-            along = self._along(path, i_env, value, value_normalizer)
-            returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda)
-            self._put_back("returns", i_env, path, returns)
-            self._put_back("advantages", i_env, path, advantage)
-        self._paths.finish(i_env)
+            rewards, values, dones = (self._slots.arrays(name)[env, path] for name in ("rewards", "value", "terminals"))
+            along = real_values(values, value_next, self.agent_keys, value_normalizer)
+            how: dict[str, Any] = {"use_gae": self.use_gae, "gamma": self.gamma, "lam": self.gae_lambda}
+            returns, advantage = advantages(rewards, along, dones, **how)
+            self._slots.arrays("returns")[env, path] = returns
+            self._slots.arrays("advantages")[env, path] = advantage
+        self._paths.finish(env)
 
-    def _along(self, path: Array, i_env: int, value: Any, normalizer: Any) -> tuple[Array, Array, Array]:
-        """Rewards, values and terminals of a path, as targets take them."""
-        last = last_values("value", value, self.n_agents)
-        rewards, values, dones = (self.data[key][i_env, path] for key in ("rewards", "values", "terminals"))
-        return of_agents(rewards, values, last, dones, self.n_agents, normalizer)
-
-    def _put_back(self, key: str, i_env: int, path: Array, worked_out: Array) -> None:
-        target = self.data[key]
-        target[i_env, path] = worked_out.reshape(len(path), *target.shape[2:])
-
-    def sample(self, indexes: Any) -> dict[str, Any]:
-        """Steps by name.
+    def sample(self, indexes: Any = None) -> dict[str, Any]:
+        """Steps by name and agent, and ``batch_size``.
 
         Args:
             indexes: Environment * n_size + slot, ``[B]``.
         """
         if not self.full:
             raise NotEnoughRows("buffer", "be full to be sampled", f"{self.size} of {self.n_size} steps")
-        samples = self._of_batch(self._slots.read(*slots_of(indexes, self.n_envs, self.n_size)))
-        if "advantages" in samples and self.use_advantage_norm:
-            advantage = samples["advantages"]
-            alive = samples["agent_mask"].reshape(advantage.shape)
-            samples["advantages"] = targets.normalize(advantage, mask=alive)
-        return samples
+        batch = self._slots.read(*slots_of(indexes, self.n_envs, self.n_size))
+        samples = self._of_batch(batch, self._kept)
+        if self.use_advantage_norm:
+            samples["advantages"] = normalized(samples["advantages"], samples["agent_mask"])
+        return samples | {"batch_size": len(batch.lanes)}
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         memory, notes = super()._parts()
@@ -145,74 +137,36 @@ class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
     """Rollouts with the mean action of an agent's neighbours.
 
     Args:
-        n_size: Steps of all environments together. A step may leave ``act_mean`` out (zeros).
-        kwargs: ``prob_space``, the shape of a mean action.
+        kwargs: ``n_actions_max``, the length of a mean action.
     """
 
-    def __init__(
-        self,
-        n_agents: int,
-        state_space: Any,
-        obs_space: Any,
-        act_space: Any,
-        rew_space: Any,
-        done_space: Any,
-        n_envs: int,
-        n_size: int,
-        use_gae: bool,
-        use_advnorm: bool,
-        gamma: float,
-        gae_lam: float,
-        *,
-        seed: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        self.prob_space = needed_argument(kwargs, "prob_space")
-        spaces = (n_agents, state_space, obs_space, act_space, rew_space, done_space)
-        super().__init__(*spaces, n_envs, n_size, use_gae, use_advnorm, gamma, gae_lam, seed=seed, **kwargs)
-
-    _optional = frozenset({"agent_mask", "act_mean"})
-
-    def _fields(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
-        return {**self._common_fields(), **self._value_fields(), "act_mean": field_of("prob_space", self.prob_space)}
-
-    def _also(self, step_data: Mapping[str, Any], step: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        if "act_mean" in step:
-            return {}
-        return {"act_mean": np.zeros((self.n_envs, *self._slots.fields["act_mean"].shape), np.float32)}
-
-    def finish_ac_path(self, value: Any, i_env: int) -> None:
-        """The same as ``finish_path``."""
-        self.finish_path(value, i_env)
+    def _layout(self, **kwargs: Any) -> dict[str, Kept]:
+        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
+        self.prob_space = (self.n_actions_max,)
+        mean = self._of_agents(field_of_shape("n_actions_max", self.n_actions_max))
+        return super()._layout(**kwargs) | {"actions_mean": mean}
 
 
-class COMA_Buffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
-    """Rollouts whose returns are TD(lambda) targets.
+def real_values(values: Array, value_next: Any, keys: Sequence[str], normalizer: Any) -> Array:
+    """Values of what was seen before every step of a path and after its last, ``[T + 1, agents]``, as they really are.
 
     Args:
-        kwargs: ``dim_act``, the number of actions, and ``td_lambda``.
+        values: ``[T, agents]``.
     """
-
-    _computed = frozenset({"returns"})
-
-    def _fields(self, **kwargs: Any) -> dict[str, Any]:
-        self.dim_act, self.td_lambda = needed_argument(kwargs, "dim_act"), needed_argument(kwargs, "td_lambda")
-        fields = {**self._common_fields(), **self._value_fields(), "log_pi_old": self._of_agents(())}
-        del fields["advantages"]
-        return fields | {"actions_onehot": self._of_agents((self.dim_act,))}
-
-    @exclusive
-    def finish_path(self, value: Any, i_env: int, value_normalizer: Any = None) -> None:
-        """Work out TD(lambda) returns of an environment's steps since the last call, as other rollouts do."""
-        path = self._paths.slots("i_env", i_env)
-        if path.size:
-            along = self._along(path, i_env, value, value_normalizer)
-            self._put_back("returns", i_env, path, td_lambda_returns(*along, gamma=self.gamma, lam=self.td_lambda))
-        self._paths.finish(i_env)
+    if not isinstance(value_next, Mapping) or any(np.size(plain(value_next.get(key, ()))) != 1 for key in keys):
+        raise OptionError("value_next", f"have one number for each of {', '.join(keys)}", repr(value_next))
+    last = np.array([np.asarray(plain(value_next[key]), np.float32).item() for key in keys], np.float32)
+    real = np.concatenate([values, last[None]], dtype=np.float32)
+    if normalizer is None:
+        return real
+    own = set(normalizer.keys()) == set(keys)
+    columns = [
+        np.asarray(plain(normalizer[key if own else keys[0]].denormalize(real[:, i])), np.float32).reshape(-1)
+        for i, key in enumerate(keys)
+    ]
+    return np.stack(columns, axis=1)
 
 
-def needed_argument(kwargs: dict[str, Any], name: str) -> Any:
-    """A keyword argument that has to be given."""
-    if name not in kwargs:
-        raise OptionError(name, "be given as a keyword argument", "nothing")
-    return kwargs[name]
+def normalized(advantage: Mapping[str, Array], alive: Mapping[str, Array], real: Any = True) -> dict[str, Array]:
+    """Every agent's advantages with mean 0 and deviation 1, over the steps that count."""
+    return {key: targets.normalize(array, mask=alive[key] & real) for key, array in advantage.items()}

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from recollect.compat.checks import at_least
-from recollect.compat.xuance.marl_buffer import missing
-from recollect.compat.xuance.marl_episodes import EpisodesBuffer, Part
-from recollect.compat.xuance.marl_on_policy import needed_argument
-from recollect.compat.xuance.paths import advantages, last_values, of_agents, td_lambda_returns
-from recollect.compat.xuance.slots import Array
+from recollect.compat.checks import at_least, index
+from recollect.compat.drawing import generator
+from recollect.compat.saving import exclusive
+from recollect.compat.xuance.marl_buffer import FLAG, NUMBER, Kept
+from recollect.compat.xuance.marl_episodes import EpisodesBuffer
+from recollect.compat.xuance.marl_on_policy import normalized, real_values
+from recollect.compat.xuance.nests import field_of_shape
+from recollect.compat.xuance.paths import advantages
 from recollect.errors import NotEnoughRows, OptionError
-from recollect.memory import targets
-from recollect.schema import Field
 
-__all__ = ["COMA_Buffer_RNN", "MARL_OffPolicyBuffer_RNN", "MARL_OnPolicyBuffer_RNN"]
-
-_NUMBER = Field((), "float32", role="plain")
+__all__ = [
+    "IC3Net_OnPolicyBuffer_RNN",
+    "MARL_OffPolicyBuffer_RNN",
+    "MARL_OnPolicyBuffer_RNN",
+    "MeanField_OffPolicyBuffer_RNN",
+    "MeanField_OnPolicyBuffer_RNN",
+]
 
 
 class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
@@ -26,102 +31,84 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
 
     Args:
         buffer_size: Episodes.
-        kwargs: ``max_episode_length`` and ``dim_act``, the number of actions.
+        max_episode_steps: Steps of the longest.
+        use_gae: Whether advantages are estimated by GAE; otherwise they are discounted returns less values.
+        use_advnorm: Whether every agent's advantages of a batch are normalised, over the steps that it is alive.
+        kwargs: ``use_actions_mask`` and ``avail_actions_shape`` (by agent) keep which actions are available.
     """
 
-    _normalizes = True
-    _needed: tuple[str, ...] = ("actions_n", "values")
+    _computed = frozenset({"returns", "advantages"})
 
     def __init__(
         self,
-        n_agents: int,
-        state_space: Any,
-        obs_space: Any,
-        act_space: Any,
-        rew_space: Any,
-        done_space: Any,
-        n_envs: int,
-        buffer_size: int,
-        use_gae: bool,
-        use_advnorm: bool,
-        gamma: float,
-        gae_lam: float,
+        agent_keys: Sequence[str],
+        state_space: Any = None,
+        obs_space: Any = None,
+        act_space: Any = None,
+        n_envs: int = 1,
+        buffer_size: int = 1,
+        max_episode_steps: int = 1,
+        use_gae: bool | None = False,
+        use_advnorm: bool | None = False,
+        gamma: float | None = None,
+        gae_lam: float | None = None,
         *,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(n_agents, state_space, obs_space, act_space, rew_space, done_space, n_envs, buffer_size)
-        self.use_gae, self.use_advantage_norm = use_gae, use_advnorm
+        super().__init__(agent_keys, state_space, obs_space, act_space, n_envs, buffer_size)
+        self.use_gae, self.use_advantage_norm = bool(use_gae), bool(use_advnorm)
         self.gamma, self.gae_lambda = gamma, gae_lam
-        self.dim_act = needed_argument(kwargs, "dim_act")
-        parts = self._common_parts(self.dim_act)
-        reward = parts["rewards"].field
-        if int(np.prod(reward.shape)) != 1:
-            raise OptionError("rew_space", "hold one number: every agent has its own already", list(reward.shape))
-        for key in ("returns", "values", "advantages"):
-            parts[key] = Part(Field(reward.shape, "float32", role="plain"), agents=True)
-        parts["log_pi_old"] = Part(_NUMBER, agents=True)
-        parts |= self._more_parts(kwargs)
-        self._setup(parts, needed_argument(kwargs, "max_episode_length"), seed)
+        self.n_actions = kwargs.get("n_actions")
+        self._options(kwargs)
+        self._setup(self._layout(**kwargs), max_episode_steps, seed)
 
-    def _more_parts(self, kwargs: dict[str, Any]) -> dict[str, Part]:  # noqa: ARG002
-        return {}
+    def _layout(self, **kwargs: Any) -> dict[str, Kept]:  # noqa: ARG002
+        number, flag = self._of_agents(NUMBER), self._of_agents(FLAG)
+        return {
+            "obs": self._seen(),
+            "actions": self._done(),
+            "rewards": number,
+            "returns": number,
+            "values": number,
+            "advantages": number,
+            **self._probabilities(),
+            "terminals": flag,
+            "agent_mask": flag,
+            "filled": flag,
+            **self._state(),
+            **self._available(),
+        }
 
-    def store_transitions(self, t_envs: Any, *transition_data: Any) -> None:
-        """Gather one step of every environment.
+    def _probabilities(self) -> dict[str, Kept]:
+        return {"log_pi_old": self._of_agents(NUMBER)}
 
-        Args:
-            t_envs: Time of the step: one number, or one for each environment.
-            transition_data: Observations, a dict with ``actions_n``, ``values`` and ``log_pi``, states, rewards,
-                terminals and available actions.
-        """
-        self._gather(t_envs, self._named(*transition_data))
-
-    def _named(
-        self, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
-    ) -> dict[str, Any]:
-        missing(actions_dict, self._needed)
-        step = common_step(self, obs_n, actions_dict, state, rewards, terminated, avail_actions)
-        log_pi = actions_dict.get("log_pi")  # which not every algorithm has
-        if log_pi is None:
-            log_pi = np.zeros((self.n_envs, self.n_agents), np.float32)
-        return step | {"values": actions_dict["values"], "log_pi_old": log_pi}
-
-    def finish_path(  # type: ignore[override]
-        self, i_env: int, next_t: int, *terminal_data: Any, value_next: Any = None, value_normalizer: Any = None
+    @exclusive
+    def finish_path(
+        self,
+        i_env: int | None = None,
+        i_step: int | None = None,
+        value_next: Mapping[str, Any] | None = None,
+        value_normalizer: Any = None,
     ) -> None:
-        """Finish an environment's episode: take what was seen last, work out returns and advantages.
+        """Work out returns and advantages of an environment's episode, and store it.
 
         Args:
-            next_t: Steps of the episode.
-            terminal_data: Next observations, states and available actions of all environments, and ``filled``, which
-                steps are real.
-            value_next: Values of what was seen last, one for each agent; None for zeros.
-            value_normalizer: What the values were normalised by, with a method ``denormalize``.
+            i_step: Steps of the episode; those past ``max_episode_steps`` do not count.
+            value_next: By agent, the value of what was seen last.
+            value_normalizer: By agent, or one by the first agent's name for all: what the values were normalised by.
         """
-        last, cells = self._last(value_next), self._end(i_env, next_t, terminal_data)
-        along = self._along(i_env, next_t, last, value_normalizer)
-        returns, advantage = advantages(*along, use_gae=self.use_gae, gamma=self.gamma, lam=self.gae_lambda)
-        self._close(i_env, next_t, cells)
-        self._put_back("returns", i_env, returns)
-        self._put_back("advantages", i_env, advantage)
+        env = index("i_env", i_env, 0, self.n_envs - 1)
+        along = slice(0, self._checked_length("i_step", env, i_step))
+        rewards, values, dones = (self._staged[key][env, along] for key in ("rewards", "values", "terminals"))
+        real = real_values(values, value_next, self.agent_keys, value_normalizer)
+        how: dict[str, Any] = {"use_gae": self.use_gae, "gamma": self.gamma, "lam": self.gae_lambda}
+        returns, advantage = advantages(rewards, real, dones, **how)
+        self._staged["returns"][env, along], self._staged["advantages"][env, along] = returns, advantage
+        self.store_episodes(env)
 
-    def _last(self, value_next: Any) -> Array:
-        return last_values("value_next", 0.0 if value_next is None else value_next, self.n_agents)
-
-    def _along(self, i_env: int, length: int, last: Array, normalizer: Any) -> tuple[Array, Array, Array]:
-        """Rewards, values and terminals of an episode, as targets take them."""
-        rewards, values = (self.episode_data[key][i_env, :, :length] for key in ("rewards", "values"))
-        rewards, values = (array.reshape(self.n_agents, length).T for array in (rewards, values))
-        dones = self.episode_data["terminals"][i_env, :length]
-        return of_agents(rewards, values, last, dones, self.n_agents, normalizer)
-
-    def _put_back(self, key: str, i_env: int, worked_out: Array) -> None:
-        target = self.episode_data[key]
-        target[i_env, :, : len(worked_out)] = worked_out.T.reshape(self.n_agents, -1, *target.shape[3:])
-
-    def sample(self, indexes: Any) -> dict[str, Array]:
-        """Episodes by name.
+    def sample(self, indexes: Any = None) -> dict[str, Any]:
+        """Episodes ``[B, T, ...]`` by name and agent, ``batch_size``, and T as ``sequence_length``.
 
         Args:
             indexes: Places of episodes, ``[B]``.
@@ -129,112 +116,100 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
         if not self.full:
             raise NotEnoughRows("buffer", "be full to be sampled", f"{self.size} of {self.buffer_size} episodes")
         places = np.asarray(indexes)
-        if places.dtype.kind not in "iu" or not places.size or not 0 <= places.min() <= places.max() < self.buffer_size:
-            raise OptionError("indexes", f"be whole numbers from 0 to {self.buffer_size - 1}", repr(indexes))
-        batch = self._memory.read(np.zeros(places.size, np.int64), self._starts(places.ravel()))
-        samples = self._of_batch(batch)
-        if self._normalizes and self.use_advantage_norm:
-            advantage = samples["advantages"]
-            real = samples["filled"].reshape(len(advantage), 1, self.max_eps_len, *(1,) * (advantage.ndim - 3))
-            samples["advantages"] = targets.normalize(advantage, mask=np.broadcast_to(real, advantage.shape))
-        return {"filled": samples.pop("filled"), **samples}
+        if places.dtype.kind not in "iu" or not places.size or not 0 <= places.min() <= places.max() < self.size:
+            raise OptionError("indexes", f"be whole numbers from 0 to {self.size - 1}", repr(indexes))
+        samples = self._read(places.ravel())
+        if self.use_advantage_norm:
+            samples["advantages"] = normalized(samples["advantages"], samples["agent_mask"], samples["filled"])
+        return samples | {"batch_size": places.size, "sequence_length": self.max_eps_len}
 
 
-class COMA_Buffer_RNN(MARL_OnPolicyBuffer_RNN):  # noqa: N801 - their name
-    """Rollouts of whole episodes whose returns are TD(lambda) targets.
+class IC3Net_OnPolicyBuffer_RNN(MARL_OnPolicyBuffer_RNN):  # noqa: N801 - their name
+    """Rollouts of whole episodes with the probabilities of gates, ``gate_log_pi_old``."""
 
-    Args:
-        kwargs: ``max_episode_length``, ``dim_act`` and ``td_lambda``.
-    """
+    def _probabilities(self) -> dict[str, Kept]:
+        return {"gate_log_pi_old": self._of_agents(NUMBER), **super()._probabilities()}
 
-    _normalizes = False
-    _needed = ("actions_n", "values", "act_n_onehot")
 
-    def _more_parts(self, kwargs: dict[str, Any]) -> dict[str, Part]:
-        self.td_lambda = needed_argument(kwargs, "td_lambda")
-        return {"actions_onehot": Part(Field((self.dim_act,), "float32", role="plain"), agents=True)}
+class MeanField_OnPolicyBuffer_RNN(MARL_OnPolicyBuffer_RNN):  # noqa: N801 - their name
+    """Rollouts of whole episodes with the mean action of an agent's neighbours, of ``n_actions_max`` numbers."""
 
-    def _named(
-        self, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
-    ) -> dict[str, Any]:
-        step = super()._named(obs_n, actions_dict, state, rewards, terminated, avail_actions)
-        return step | {"actions_onehot": actions_dict["act_n_onehot"]}
-
-    def finish_path(  # type: ignore[override]
-        self, i_env: int, next_t: int, *terminal_data: Any, value_next: Any = None, value_normalizer: Any = None
-    ) -> None:
-        """Finish an environment's episode: take what was seen last, work out TD(lambda) returns."""
-        last, cells = self._last(value_next), self._end(i_env, next_t, terminal_data)
-        along = self._along(i_env, next_t, last, value_normalizer)
-        returns = td_lambda_returns(*along, gamma=self.gamma, lam=self.td_lambda)
-        self._close(i_env, next_t, cells)
-        self._put_back("returns", i_env, returns)
+    def _layout(self, **kwargs: Any) -> dict[str, Kept]:
+        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
+        self.prob_space = (self.n_actions_max,)
+        mean = self._of_agents(field_of_shape("n_actions_max", self.n_actions_max))
+        return super()._layout(**kwargs) | {"actions_mean": mean}
 
 
 class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
-    """Replay of whole episodes, drawn uniformly.
+    """The newest ``buffer_size`` episodes, drawn uniformly, with what was seen after the last step.
 
     Args:
-        buffer_size: Episodes.
-        batch_size: Episodes of a batch.
-        kwargs: ``max_episode_length`` and ``dim_act``, the number of actions.
+        max_episode_steps: Steps of the longest.
+        kwargs: ``use_actions_mask`` and ``avail_actions_shape`` (by agent) keep which actions are available.
     """
 
     def __init__(
         self,
-        n_agents: int,
-        state_space: Any,
-        obs_space: Any,
-        act_space: Any,
-        rew_space: Any,
-        done_space: Any,
-        n_envs: int,
-        buffer_size: int,
-        batch_size: int,
+        agent_keys: Sequence[str],
+        state_space: Any = None,
+        obs_space: Any = None,
+        act_space: Any = None,
+        n_envs: int = 1,
+        buffer_size: int = 1,
+        batch_size: int = 1,
+        max_episode_steps: int = 1,
         *,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(n_agents, state_space, obs_space, act_space, rew_space, done_space, n_envs, buffer_size)
+        super().__init__(agent_keys, state_space, obs_space, act_space, n_envs, buffer_size)
         self.batch_size = at_least("batch_size", batch_size, 1)
-        self.store_global_state = state_space is not None
-        self.dim_act = needed_argument(kwargs, "dim_act")
-        self._setup(self._common_parts(self.dim_act), needed_argument(kwargs, "max_episode_length"), seed)
+        self._options(kwargs)
+        self._setup(self._layout(**kwargs), max_episode_steps, seed)
 
-    def store_transitions(self, t_envs: Any, *transition_data: Any) -> None:
-        """Gather one step of every environment.
+    def _layout(self, **kwargs: Any) -> dict[str, Kept]:  # noqa: ARG002
+        return {
+            "obs": self._seen(observed=True),
+            "actions": self._done(),
+            "rewards": self._of_agents(NUMBER),
+            "terminals": self._of_agents(FLAG),
+            "agent_mask": self._of_agents(FLAG),
+            "filled": self._of_agents(FLAG),
+            **self._state(observed=True),
+            **self._available(observed=True),
+        }
+
+    @exclusive
+    def finish_path(self, i_env: int, **terminal_data: Any) -> None:
+        """Take what was seen last in an environment's episode, and store it.
 
         Args:
-            t_envs: Time of the step: one number, or one for each environment.
-            transition_data: Observations, a dict with ``actions_n``, states, rewards, terminals and available actions.
+            terminal_data: ``episode_step``, the steps of the episode; ``obs`` by agent, and ``state`` and
+                ``avail_actions`` where they are kept.
         """
-        missing(transition_data[1], ("actions_n",))
-        self._gather(t_envs, common_step(self, *transition_data))
+        env = index("i_env", i_env, 0, self.n_envs - 1)
+        length = self._checked_length("episode_step", env, terminal_data.get("episode_step"))
+        self._see_last(env, length, terminal_data)
+        self.store_episodes(env)
 
-    def finish_path(self, i_env: int, next_t: int, *terminal_data: Any) -> None:
-        """Finish an environment's episode: take what was seen last.
+    def sample(self, batch_size: int | None = None) -> dict[str, Any]:
+        """Episodes by name and agent, ``batch_size``, and the most steps of one as ``sequence_length``.
 
-        Args:
-            next_t: Steps of the episode.
-            terminal_data: Next observations, states and available actions of all environments, and ``filled``, which
-                steps are real.
+        Observations, states and available actions are ``[B, T + 1, ...]``, the rest ``[B, T, ...]``.
         """
-        self._close(i_env, next_t, self._end(i_env, next_t, terminal_data))
+        if self.size == 0:
+            raise NotEnoughRows("buffer", "hold an episode to be sampled", "none")
+        size = self.batch_size if batch_size is None else at_least("batch_size", batch_size, 1)
+        samples = self._read(generator(self._ring.memory).integers(0, self.size, size))
+        return samples | {"batch_size": size, "sequence_length": self.max_eps_len}
 
-    def sample(self) -> dict[str, Array]:
-        """``batch_size`` episodes by name."""
-        return self._of_batch(self._memory.sample(self.batch_size))
 
+class MeanField_OffPolicyBuffer_RNN(MARL_OffPolicyBuffer_RNN):  # noqa: N801 - their name
+    """Episodes with the mean action of an agent's neighbours, of ``n_actions_max`` numbers, after the last step too."""
 
-def common_step(
-    buffer: EpisodesBuffer, obs_n: Any, actions_dict: Any, state: Any, rewards: Any, terminated: Any, avail_actions: Any
-) -> dict[str, Any]:
-    """A step's parts by name; the state only where there is one."""
-    step = {
-        "obs": obs_n,
-        "actions": actions_dict["actions_n"],
-        "rewards": rewards,
-        "terminals": terminated,
-        "avail_actions": avail_actions,
-    }
-    return step if buffer.state_space is None else step | {"state": state}
+    def _layout(self, **kwargs: Any) -> dict[str, Kept]:
+        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
+        self.prob_space = (self.n_actions_max,)
+        mean = self._of_agents(field_of_shape("n_actions_max", self.n_actions_max), observed=True)
+        return super()._layout(**kwargs) | {"actions_mean": mean}

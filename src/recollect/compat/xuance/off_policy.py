@@ -1,4 +1,4 @@
-"""XuanCe's off-policy buffers for one agent."""
+"""XuanCe's off-policy buffers for one agent, step by step."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ import numpy as np
 from recollect.compat.checks import at_least, index, plain
 from recollect.compat.drawing import generator
 from recollect.compat.saving import exclusive
-from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
+from recollect.compat.xuance.buffer import StepBuffer, Stored, image_field
 from recollect.compat.xuance.nests import field_of
+from recollect.compat.xuance.segment_trees import PriorityTree
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError, PriorityError
 from recollect.memory import Batch, Memory, Prioritized, Sampler, Uniform
 
-__all__ = ["DummyOffPolicyBuffer", "DummyOffPolicyBuffer_Atari", "PerOffPolicyBuffer"]
+__all__ = ["DummyOffPolicyBuffer", "DummyOffPolicyBuffer_Atari", "PerOffPolicyBuffer", "Transitions"]
 
 
-class _Transitions(StepBuffer):
+class Transitions(StepBuffer):
     """Steps with what was seen after them."""
 
-    def _setup_transitions(
-        self, n_envs: int, n_size: int, batch_size: int, observation: Any, sampler: Sampler, seed: int | None
-    ) -> None:
-        self.batch_size = at_least("batch_size", batch_size, 1)
-        self._setup(n_envs, n_size, {"obs": observation, "next_obs": observation}, sampler=sampler, seed=seed)
+    next_observations = Stored("next_obs")
 
-    @property
-    def next_observations(self) -> Any:
-        """What was seen after every step."""
-        return self._slots.arrays("next_obs")
+    def _setup_transitions(self, batch_size: int, observation: Any, sampler: Sampler, seed: int | None) -> None:
+        self.batch_size = at_least("batch_size", batch_size, 1)
+        self._setup({"obs": observation, "next_obs": observation}, sampler=sampler, seed=seed)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -55,24 +51,24 @@ class _Transitions(StepBuffer):
         step = {"obs": obs, "acts": acts, "rews": rews, "next_obs": next_obs}
         self._put(step, terminals, aux_info, truncations)
 
-    def _documented(self, batch: Batch) -> tuple[Any, ...]:
+    def _documented(self, batch: Batch, **more: Any) -> dict[str, Any]:
         slots = self._slots
-        return (
-            slots.of_batch("obs", batch),
-            slots.of_batch("acts", batch),
-            batch.rews,
-            batch.terminals.astype(np.float32),
-            slots.of_batch("next_obs", batch),
-        )
-
-    def _with_auxiliary(self, samples: Samples, batch: Batch) -> Samples:
+        samples = {
+            "obs": slots.of_batch("obs", batch),
+            "actions": slots.of_batch("acts", batch),
+            "obs_next": slots.of_batch("next_obs", batch),
+            "rewards": batch.rews,
+            "terminals": batch.terminals.astype(np.float32),
+            **more,
+            "batch_size": len(batch.lanes),
+        }
         if self.auxiliary_shape is not None:
-            samples.auxiliary_infos = self._aux.of_batch(self._slots, batch)
+            samples["aux_batch"] = self._aux.of_batch(slots, batch)
         return samples
 
 
-class DummyOffPolicyBuffer(_Transitions):
-    """Replay of ``n_envs`` environments, ``n_size`` steps each, drawn uniformly."""
+class DummyOffPolicyBuffer(Transitions):
+    """Replay of ``n_envs`` environments, ``buffer_size / n_envs`` steps each, drawn uniformly."""
 
     def __init__(
         self,
@@ -80,21 +76,24 @@ class DummyOffPolicyBuffer(_Transitions):
         action_space: Any,
         auxiliary_shape: Any,
         n_envs: int,
-        n_size: int,
+        buffer_size: int,
         batch_size: int,
         *,
         seed: int | None = None,
     ) -> None:
-        super().__init__(observation_space, action_space, auxiliary_shape)
-        self._setup_transitions(n_envs, n_size, batch_size, self._observation_field(), Uniform(), seed)
+        super().__init__(observation_space, action_space, auxiliary_shape, n_envs, buffer_size)
+        self._setup_transitions(batch_size, self._observation_field(), Uniform(), seed)
 
     def _observation_field(self) -> Any:
         return field_of("observation_space", self.observation_space)
 
-    def sample(self) -> Samples:
-        """Observations, actions, rewards, terminals and next observations of ``batch_size`` steps."""
-        batch = self._slots.memory.sample(self.batch_size)
-        return self._with_auxiliary(Samples(self._documented(batch)), batch)
+    def sample(self, batch_size: int | None = None) -> dict[str, Any]:
+        """``obs``, ``actions``, ``obs_next``, ``rewards`` and ``terminals`` of so many steps, and ``batch_size``.
+
+        ``aux_batch`` too, if there is an ``auxiliary_shape``.
+        """
+        size = self.batch_size if batch_size is None else batch_size
+        return self._documented(self._slots.memory.sample(size))
 
 
 class DummyOffPolicyBuffer_Atari(DummyOffPolicyBuffer):  # noqa: N801 - their name
@@ -104,7 +103,7 @@ class DummyOffPolicyBuffer_Atari(DummyOffPolicyBuffer):  # noqa: N801 - their na
         return image_field(self.observation_space)
 
 
-class PerOffPolicyBuffer(_Transitions):
+class PerOffPolicyBuffer(Transitions):
     """Prioritised replay over all environments alike.
 
     Args:
@@ -117,16 +116,16 @@ class PerOffPolicyBuffer(_Transitions):
         action_space: Any,
         auxiliary_shape: Any,
         n_envs: int,
-        n_size: int,
+        buffer_size: int,
         batch_size: int,
         alpha: float = 0.6,
         *,
         seed: int | None = None,
     ) -> None:
-        super().__init__(observation_space, action_space, auxiliary_shape)
+        super().__init__(observation_space, action_space, auxiliary_shape, n_envs, buffer_size)
         self._alpha = alpha
         observation = field_of("observation_space", observation_space)
-        self._setup_transitions(n_envs, n_size, batch_size, observation, Prioritized(alpha, eps=1e-8), seed)
+        self._setup_transitions(batch_size, observation, Prioritized(alpha, eps=1e-8), seed)
         self._drawn: tuple[Array, Array, Array] | None = None
 
     def clear(self) -> None:
@@ -134,18 +133,45 @@ class PerOffPolicyBuffer(_Transitions):
         super().clear()
         self._drawn = None
 
+    @property
+    def _it_sum(self) -> list[PriorityTree]:
+        """The priorities of every environment."""
+        return [self._tree(env) for env in range(self.n_envs)]
+
+    @property
+    def _it_min(self) -> list[PriorityTree]:
+        return self._it_sum
+
+    @property
+    def _max_priority(self) -> Array:
+        """What new steps begin with, for every environment."""
+        there = self._slots.memory.priorities[:, : self.size]
+        return np.full(
+            self.n_envs, max(1.0, float(there.max(initial=0.0)) ** (1 / self._alpha) if self._alpha else 1.0)
+        )
+
+    def _tree(self, env: int) -> PriorityTree:
+        def read() -> Array:
+            return np.asarray(self._slots.memory.priorities[env, : self.size])
+
+        def write(slot: int, priority: float) -> None:
+            step = env * self.n_size + index("idx", slot, 0, self.size - 1)
+            self.update_priorities([step], [priority ** (1 / self._alpha) if self._alpha else priority])
+
+        return PriorityTree(read, write)
+
     def _sample_proportional(self, env_idx: int, batch_size: int) -> list[int]:
         """Slots of one environment, drawn in proportion to priorities, one from each of equal parts of their sum."""
         env_idx = index("env_idx", env_idx, 0, self.n_envs - 1)
         if self.size == 0:
             raise NotEnoughRows("buffer", "hold a step to be sampled", "none")
-        sums = np.cumsum(self._slots.memory.priorities[env_idx][: self.size])
+        sums = np.cumsum(self._slots.memory.priorities[env_idx, : self.size])
         units = np.arange(batch_size) + generator(self._slots.memory).random(batch_size)
         found = np.searchsorted(sums, units * (sums[-1] / batch_size), side="right")
         return [int(slot) for slot in np.minimum(found, self.size - 1)]
 
-    def sample(self, beta: float) -> Samples:
-        """As other replay, then weights and what ``update_priorities`` knows the steps by.
+    def sample(self, beta: float) -> dict[str, Any]:
+        """As other replay, and ``weights``, and ``step_choices``, which ``update_priorities`` knows the steps by.
 
         These two are ``[n_envs, batch_size / n_envs]``, or ``[batch_size]`` if that is no whole number. A step is known
         by environment * n_size + slot.
@@ -160,8 +186,7 @@ class PerOffPolicyBuffer(_Transitions):
         self._drawn = (known, batch.lanes, batch.serials)
         whole = self.batch_size % self.n_envs == 0
         shape = (self.n_envs, self.batch_size // self.n_envs) if whole else (self.batch_size,)
-        samples = Samples((*self._documented(batch), batch.weights.reshape(shape), known.reshape(shape)))
-        return self._with_auxiliary(samples, batch)
+        return self._documented(batch, weights=batch.weights.reshape(shape), step_choices=known.reshape(shape))
 
     @exclusive
     def update_priorities(self, idxes: Any, priorities: Any) -> None:

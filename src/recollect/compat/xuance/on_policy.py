@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.checks import at_least
 from recollect.compat.saving import exclusive
-from recollect.compat.xuance.buffer import Samples, StepBuffer, image_field
+from recollect.compat.xuance.buffer import StepBuffer, Stored, image_field
 from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents
 from recollect.compat.xuance.slots import Array, slots_of
@@ -21,12 +22,16 @@ _NUMBER = Field((), "float32", role="plain")
 
 
 class DummyOnPolicyBuffer(StepBuffer):
-    """Rollouts of ``n_envs`` environments, ``n_size`` steps each.
+    """Rollouts of ``n_envs`` environments, ``horizon_size`` steps each.
 
     Args:
         use_gae: Whether advantages are estimated by GAE; otherwise they are discounted returns less values.
         use_advnorm: Whether a batch's advantages are normalised.
     """
+
+    values = Stored("value")
+    returns = Stored("returns")
+    advantages = Stored("advantages")
 
     def __init__(
         self,
@@ -34,7 +39,7 @@ class DummyOnPolicyBuffer(StepBuffer):
         action_space: Any,
         auxiliary_shape: Any,
         n_envs: int,
-        n_size: int,
+        horizon_size: int,
         use_gae: bool = True,
         use_advnorm: bool = True,
         gamma: float = 0.99,
@@ -42,12 +47,13 @@ class DummyOnPolicyBuffer(StepBuffer):
         *,
         seed: int | None = None,
     ) -> None:
-        super().__init__(observation_space, action_space, auxiliary_shape)
+        steps = at_least("n_envs", n_envs, 1) * at_least("horizon_size", horizon_size, 2)
+        super().__init__(observation_space, action_space, auxiliary_shape, n_envs, steps)
+        self.horizon_size = self.n_size
         self.use_gae, self.use_advnorm = use_gae, use_advnorm
         self.gamma, self.gae_lam = gamma, gae_lam
         fields = {"obs": self._observation_field(), "value": _NUMBER, "returns": _NUMBER, "advantages": _NUMBER}
-        self._setup(n_envs, n_size, fields, sampler=None, seed=seed)
-        self.buffer_size = self.n_size * self.n_envs
+        self._setup(fields, sampler=None, seed=seed)
         self._paths = Paths(self._slots)
 
     def _observation_field(self) -> Any:
@@ -57,21 +63,6 @@ class DummyOnPolicyBuffer(StepBuffer):
     def start_ids(self) -> Array:
         """The slots where the paths begin that are not finished yet; a copy."""
         return self._paths.start_ids
-
-    @property
-    def values(self) -> Array:
-        """Values."""
-        return np.asarray(self._slots.arrays("value"))
-
-    @property
-    def returns(self) -> Array:
-        """Returns, once ``finish_path`` has worked them out."""
-        return np.asarray(self._slots.arrays("returns"))
-
-    @property
-    def advantages(self) -> Array:
-        """Advantages, once ``finish_path`` has worked them out."""
-        return np.asarray(self._slots.arrays("advantages"))
 
     @exclusive
     def clear(self) -> None:
@@ -121,21 +112,24 @@ class DummyOnPolicyBuffer(StepBuffer):
             self.returns[i, path], self.advantages[i, path] = returns[:, 0], advantage[:, 0]
         self._paths.finish(i)
 
-    def sample(self, indexes: Any) -> Samples:
-        """Observations, actions, returns, values, advantages and auxiliary information of steps.
+    def sample(self, indexes: Any) -> dict[str, Any]:
+        """``obs``, ``actions``, ``returns``, ``values``, ``aux_batch``, ``batch_size`` and ``advantages`` of steps.
 
         Args:
-            indexes: Environment * n_size + slot, ``[B]``.
+            indexes: Environment * horizon_size + slot, ``[B]``.
         """
         if not self.full:
             raise NotEnoughRows("buffer", "be full to be sampled", f"{self.size} of {self.n_size} steps")
         batch = self._slots.read(*slots_of(indexes, self.n_envs, self.n_size))
-        advantage = targets.normalize(batch.advantages) if self.use_advnorm else batch.advantages
-        aux = self._aux.of_batch(self._slots, batch)
-        obs, acts = self._slots.of_batch("obs", batch), self._slots.of_batch("acts", batch)
-        samples = Samples((obs, acts, batch.returns, batch.value, advantage, aux))
-        samples.auxiliary_infos = aux
-        return samples
+        return {
+            "obs": self._slots.of_batch("obs", batch),
+            "actions": self._slots.of_batch("acts", batch),
+            "returns": batch.returns,
+            "values": batch.value,
+            "aux_batch": self._aux.of_batch(self._slots, batch),
+            "batch_size": len(batch.lanes),
+            "advantages": targets.normalize(batch.advantages) if self.use_advnorm else batch.advantages,
+        }
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         memory, notes = super()._parts()

@@ -7,11 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
-from recollect.compat.checks import at_least, flags_of
+from recollect.compat.checks import at_least, flags_of, within
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.saving import Lasting, exclusive
-from recollect.compat.xuance.buffer import Buffer, Samples
+from recollect.compat.xuance.buffer import Buffer
 from recollect.compat.xuance.nests import field_of, in_nest
 from recollect.compat.xuance.slots import Array
 from recollect.errors import NotEnoughRows, Problem, StepError
@@ -59,12 +59,13 @@ class EpisodeBuffer:
 
 
 class RecurrentOffPolicyBuffer(Buffer, Lasting):
-    """The newest ``n_size`` episodes, of which sequences of ``lookup_length`` steps are drawn.
+    """The newest ``buffer_size / n_envs`` episodes, of which sequences of ``lookup_length`` steps are drawn.
 
     Args:
-        episode_length: Steps of the longest episode.
-        lookup_length: Steps of a sequence; shorter episodes are padded with zeros.
-        padded: False to cut a batch to its shortest sequence instead, for learners that do not look at ``mask``.
+        episode_length: Steps that episodes mostly have; longer ones are stored all the same.
+        lookup_length: Steps of a sequence.
+        padded: Whether sequences of shorter episodes are padded with zeros, and ``sample`` has a ``mask``. Otherwise a
+            batch is cut to its shortest sequence, as learners need it that know no mask.
     """
 
     def __init__(
@@ -73,17 +74,16 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
         action_space: Any,
         auxiliary_shape: Any,
         n_envs: int,
-        n_size: int,
+        buffer_size: int,
         batch_size: int,
         episode_length: int,
         lookup_length: int,
         *,
         seed: int | None = None,
-        padded: bool = True,
+        padded: bool = False,
     ) -> None:
-        super().__init__(observation_space, action_space, auxiliary_shape)
+        super().__init__(observation_space, action_space, auxiliary_shape, n_envs, buffer_size)
         self._padded = padded
-        self.n_envs, self.n_size = at_least("n_envs", n_envs, 1), at_least("n_size", n_size, 1)
         self.batch_size = at_least("batch_size", batch_size, 1)
         self.episode_length = at_least("episode_length", episode_length, 1)
         self.lookup_length = at_least("lookup_length", lookup_length, 1)
@@ -94,9 +94,12 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
             "done": Field((), "bool", role="plain"),
         }
         # A window of lookup_length steps has to fit, even if no episode is that long.
-        longest = max(self.episode_length, self.lookup_length)
+        self._longest = max(self.episode_length, self.lookup_length)
+        self._ring = self._new_ring(self._longest, seed)
+
+    def _new_ring(self, longest: int, seed: int | None) -> EpisodeRing:
         schema = Schema(reward=None, **self._fields)
-        self._ring = EpisodeRing(schema, self.n_size, longest, Sequence(self.lookup_length), seed)
+        return EpisodeRing(schema, self.n_size, longest, Sequence(self.lookup_length), seed)
 
     @property
     def memory(self) -> list[EpisodeBuffer]:
@@ -126,13 +129,29 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
     def store(self, episode: EpisodeBuffer) -> None:
         """Store a whole episode; once there are ``n_size``, the oldest makes room."""
         length = len(episode)
-        if not 1 <= length <= self.episode_length:
-            remedy = "Make the buffer with a larger episode_length." if length else ""
-            raise StepError((Problem("episode", f"have 1 to {self.episode_length} steps", str(length), remedy),))
+        if length < 1:
+            raise StepError((Problem("episode", "have a step", "none"),))
         if len(episode.obs) != length + 1:
             rule = "have one observation more than actions"
             remedy = "Append the first observation to episode.obs before the first put."
             raise StepError((Problem("episode", rule, f"{len(episode.obs)} and {length}", remedy),))
+        within("acts", self.action_space, _stacked(self._fields["acts"], episode.action))
+        if length > self._longest:
+            self._give_room(length)
+        self._append(episode, length)
+        self.ptr, self.size = self._ring.next, self._ring.size
+
+    def _give_room(self, length: int) -> None:
+        """Put the episodes that are there into rows that have room for longer ones."""
+        old, episodes = self._ring, self.memory
+        self._longest = max(length, 2 * self._longest)
+        self._ring = self._new_ring(self._longest, 0)
+        self._ring.memory.random_state = old.memory.random_state
+        self._ring.put = old.put - old.size
+        for episode in episodes:
+            self._append(episode, len(episode))
+
+    def _append(self, episode: EpisodeBuffer, length: int) -> None:
         steps = {
             "obs": _stacked(self._fields["obs"], episode.obs[:-1]),
             "final_obs": _stacked(self._fields["obs"], episode.obs[-1:]),
@@ -141,38 +160,45 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
             "done": flags_of("done", episode.done, (length,)),
         }
         self._ring.append(steps, length, terminated=bool(steps["done"][-1]))
-        self.ptr, self.size = self._ring.next, self._ring.size
 
-    def sample(self) -> Samples:
-        """Observations ``[B, T + 1, ...]``, actions, rewards and terminals ``[B, T, ...]``, T = ``lookup_length``.
+    def sample(self) -> dict[str, Any]:
+        """``obs`` ``[B, T + 1, ...]``, ``actions``, ``rewards`` and ``terminals`` ``[B, T, ...]``, and ``batch_size``.
 
-        Without ``padded`` T is what the shortest sequence has.
-
-        Episodes are drawn alike whatever their length, and within one all places where T steps follow. ``mask [B, T]``
-        of what is returned is True for real steps; the rest is zero.
+        Episodes are drawn alike whatever their length, and within one all places where T steps follow. T is what the
+        shortest of them has, at most ``lookup_length``; with ``padded`` it is always that, and ``mask [B, T]`` is True
+        for real steps; the rest is zero.
         """
         ring = self._ring
         if ring.size == 0:
             raise NotEnoughRows("buffer", "hold an episode to be sampled", "none")
         random = generator(ring.memory)
         places = random.integers(0, ring.size, self.batch_size)
-        spare = np.maximum(ring.lengths[places] - self.lookup_length, 0)
+        lengths = ring.lengths[places]
+        steps = self.lookup_length if self._padded else min(self.lookup_length, int(lengths.min()))
+        spare = np.maximum(lengths - steps, 0)
         batch = ring.read(places, random.integers(0, spare + 1))
-        steps = self.lookup_length if self._padded else int(batch.lengths.min())
-        obs = in_nest(self._fields["obs"], "obs", lambda path: entry(batch, path)[:, : steps + 1])
-        acts = in_nest(self._fields["acts"], "acts", lambda path: entry(batch, path)[:, :steps])
-        samples = Samples((obs, acts, batch.rews[:, :steps], batch.done[:, :steps]))
-        samples.mask = batch.mask[:, :steps]
-        return samples
+        samples = {
+            "obs": in_nest(self._fields["obs"], "obs", lambda path: entry(batch, path)[:, : steps + 1]),
+            "actions": in_nest(self._fields["acts"], "acts", lambda path: entry(batch, path)[:, :steps]),
+            "rewards": batch.rews[:, :steps],
+            "terminals": batch.done[:, :steps],
+            "batch_size": self.batch_size,
+        }
+        return samples | {"mask": batch.mask} if self._padded else samples
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
-        return self._ring.memory, self._ring.notes()
+        return self._ring.memory, self._ring.notes() | {"longest": self._longest}
 
     def _facts(self) -> dict[str, Any]:
         return {"n_size": self.n_size, "episode_length": self.episode_length}
 
+    def _mold(self, notes: dict[str, Any]) -> Memory:
+        longest = int(notes["longest"])
+        return self._ring.memory if longest == self._longest else self._new_ring(longest, 0).memory
+
     def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
         self._ring.adopt(memory, notes)
+        self._longest = int(notes["longest"])
         self.ptr, self.size = self._ring.next, self._ring.size
 
 

@@ -77,6 +77,13 @@ class Slots:
         self.memory.append(**step, terminated=terminated, truncated=truncated)
         self.count += 1
 
+    def fill(self, steps: dict[str, Any], terminated: Array) -> None:
+        """Start over with steps ``[T, n_envs, ...]``; if they do not fit, what was there stays."""
+        state, filled = self.memory.random_state, self._make(0)
+        filled.extend(**steps, terminated=terminated, truncated=np.zeros_like(terminated))
+        filled.random_state = state
+        self.memory, self.count = filled, len(terminated)
+
     def arrays(self, name: str) -> Any:
         """A field's slots ``[n_envs, n_size, ...]``: views, nested as the field is."""
         return in_nest(self.fields[name], name, self.memory.slots)
