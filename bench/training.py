@@ -10,12 +10,12 @@ from typing import Any
 from recollect.train import RunConfig, resume, run
 from recollect.train.checkpoint import exists, load_checkpoint
 from recollect.train.config_file import describe, same_settings
+from recollect.train.settings import resolved
 
 
 def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> None:
     """Up to some steps, from where it is."""
-    settings.setdefault("num_envs", config.default_num_envs)
-    wanted = RunConfig(steps=steps, video=False, **settings)
+    wanted = resolved(config, RunConfig(steps=steps, video=False, **settings))
     if not exists(folder):
         shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
         done = run(config, env, folder=folder, config=wanted)

@@ -84,6 +84,8 @@ def within(name: str, space: Any, value: Any) -> None:
     array = np.asarray(plain(value))
     if array.dtype.kind not in "iuf" or array.shape[array.ndim - first.ndim :] != first.shape:
         return  # what is stored is checked again, shape by shape
+    if first.ndim == 0 and array.size and array.min() >= first and array.max() < first + counts:
+        return
     wrong = (array < first) | (array >= first + counts)
     if wrong.any():
         at = tuple(np.argwhere(wrong)[0])

@@ -74,6 +74,13 @@ class Agents:
         Raises:
             StepError: With every agent that is missing or whose value does not fit.
         """
+        if self._alike and isinstance(value, dict):
+            given = [value.get(key) for key in self._fields]
+            shape = (*lead, *self.field.shape[1:])
+            if all(type(each) is np.ndarray and each.shape == shape for each in given):  # as nearly always
+                together = np.ascontiguousarray(np.array(given).swapaxes(0, len(lead)))
+                flags = self.field.dtype == np.bool_ and together.dtype != np.bool_
+                return flags_of(name, together, together.shape) if flags else together
         problems: list[Problem] = []
         arrays = [self._array(f"{name}/{key}", value, key, lead, problems) for key in self._fields]
         if problems:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -83,7 +84,7 @@ class Auxiliary:
     def of_step(self, info: Any) -> tuple[Any, dict[str, Array]]:
         """Numbers for a row and objects for a slot; zeros where there is no information."""
         lead = self._shape[0]
-        if info is None:
+        if info is None or (isinstance(info, Mapping) and not info):
             zeros: Any = None
             if isinstance(self.field, Field):
                 zeros = np.zeros((lead, *self.field.shape), np.float32)
@@ -91,8 +92,6 @@ class Auxiliary:
                 zeros = {key: np.zeros((lead, *field.shape), np.float32) for key, field in self.field.items()}
             return zeros, {}
         if self.field is None and not self.objects:
-            if not self._none and not info:  # an empty auxiliary_shape, and nothing for it
-                return None, {}
             rule = "be None without an auxiliary_shape"
             raise StepError((Problem("aux_info", rule, "something", "Give the buffer its auxiliary_shape."),))
         if self._single:

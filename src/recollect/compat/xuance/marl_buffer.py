@@ -134,13 +134,10 @@ class BaseBuffer(ABC):
                     problems += error.problems
         if problems:
             raise StepError(tuple(problems))
-        self._check_actions(step_data["actions"])
-        return step
-
-    def _check_actions(self, actions: Any) -> None:
         spaces = getattr(self.action_space, "spaces", self.action_space)
         for key in self.agent_keys:
-            within(f"actions/{key}", spaces[key], actions[key])
+            within(f"actions/{key}", spaces[key], step_data["actions"][key])
+        return step
 
     def _truncated(self, step_data: Mapping[str, Any]) -> Array:
         """Which environments were cut off, as far as the step tells."""

@@ -41,6 +41,8 @@ class OfflineBuffer_D4RL(DummyOffPolicyBuffer):  # noqa: N801 - their name
             if isinstance(value, Mapping):
                 return {key: spread(inner) for key, inner in value.items()}
             array = np.asarray(value)
+            if array.shape[:1] != (count,):
+                raise OptionError("dataset", f"have {count} steps of everything", list(array.shape))
             return np.broadcast_to(array[:, None], (count, self.n_envs, *array.shape[1:]))
 
         steps = {field: spread(dataset[name]) for name, field in _NAMES.items()}
