@@ -83,6 +83,8 @@ def main() -> None:
     config.running_steps = steps
     envs = make_envs(config)
     envs.reset()
+    for space in envs.action_space.values() if many else [envs.action_space]:
+        space.seed(SEED)  # what they explore by
     agents: Any = REGISTRY_Agents[config.agent](config, envs)
     if "--aligned" in sys.argv:
         importlib.import_module("xuance_draws").align(agents.memory)

@@ -79,8 +79,8 @@ class Agents:
             shape = (*lead, *self.field.shape[1:])
             if all(type(each) is np.ndarray and each.shape == shape for each in given):  # as nearly always
                 together = np.ascontiguousarray(np.array(given).swapaxes(0, len(lead)))
-                flags = self.field.dtype == np.bool_ and together.dtype != np.bool_
-                return flags_of(name, together, together.shape) if flags else together
+                if self.field.dtype != np.bool_ or together.dtype == np.bool_:
+                    return together
         problems: list[Problem] = []
         arrays = [self._array(f"{name}/{key}", value, key, lead, problems) for key in self._fields]
         if problems:
