@@ -27,7 +27,7 @@ def joint_step(number: int) -> tuple[list[Any], list[Any], list[float], list[Any
 
 
 def check_joint(batch: dict[str, Any], known: set[int]) -> list[int]:
-    assert list(batch) == [f"{kind}_{i}" for i in range(3) for kind in ("o", "o_next", "u", "r")]
+    assert list(batch) == [f"{kind}_{i}" for i in range(3) for kind in ("o", "u", "r", "o_next")]
     numbers = batch["r_0"].astype(int).tolist()
     assert set(numbers) <= known
     for i in range(3):
@@ -178,17 +178,15 @@ def test_a_first_push_that_is_refused_decides_nothing() -> None:
     buffer.push(np.zeros(3), [0, 1], [1.0, 2.0], np.zeros(3), [False, True])
     assert buffer.sample(1)[4].tolist() == [[False, True]]
     rollout = PolicyBuffer()
+    rollout.push(SimpleNamespace(s=np.zeros(2), a=0, r=0.0, done=[False]))
     with pytest.raises(rc.errors.StepError, match=r"^done must be flags of shape \[\], got bool\[1\]"):
-        rollout.push(SimpleNamespace(s=np.zeros(2), a=0, r=0.0, done=[False]))
-    rollout.append(SimpleNamespace(s=np.zeros(3), a=0, r=0.0))
-    assert len(rollout) == 1
+        rollout.sample(0.9)
 
 
 def test_memos() -> None:
     memory = ReplayMemory(2, 5, memory_size=100, batch_size=16, seed=0)
     assert (ReplayMemory(2, 5).MEMORY_SIZE, ReplayMemory(2, 5).BATCH_SIZE) == (10000, 64)
-    with pytest.raises(rc.errors.NotEnoughRows):
-        memory.sample()
+    assert [tuple(each.shape) for each in memory.sample()] == [(0, 2), (0, 1), (0, 1), (0, 1), (0, 2)]
     for number in range(230):
         memory.add_memo([number, -number], number % 5, number, number % 2, [number + 1, -number - 1])
         assert (memory.count, memory.t) == (min(number + 1, 100), (number + 1) % 100)
@@ -197,6 +195,8 @@ def test_memos() -> None:
         assert (s.shape, a.shape, r.shape, done.shape, s_.shape) == ((size, 2), *[(size, 1)] * 3, (size, 2))
         assert (s.dtype, a.dtype, done.dtype) == (torch.float32, torch.int64, torch.float32)
         assert len(set(r[:, 0].tolist())) == size
+        if number < 15:  # fewer than are asked for: all, in order
+            assert r[:, 0].tolist() == list(range(number + 1))
         assert min(r[:, 0].tolist()) > number - 100
         assert (s[:, 0] == r[:, 0]).all()
         assert (s_[:, 1] == -r[:, 0] - 1).all()
@@ -211,8 +211,7 @@ def test_memos() -> None:
 
 def test_rollouts_with_standardised_returns() -> None:
     buffer = PolicyBuffer()
-    with pytest.raises(rc.errors.NotEnoughRows, match=r"^buffer must hold a step to be sampled, got none"):
-        buffer.sample(0.9)
+    assert list(buffer.sample(0.9)) == []
     generator = np.random.default_rng(0)
     for rollout in range(2):
         plain = []
@@ -242,3 +241,92 @@ def test_one_return_is_no_division_by_zero() -> None:
     buffer.push(SimpleNamespace(s=np.zeros(1), a=0, r=1.0))
     advantages, _, _ = buffer.sample(0.9)
     assert list(advantages) == [0.0]
+
+
+def test_a_rollout_is_a_list() -> None:
+    steps = [SimpleNamespace(s=[t], a=t, r=float(t), done=t == 2) for t in range(5)]
+    rollout = PolicyBuffer()
+    rollout.extend(steps[:4])
+    rollout.push(steps[4])
+    assert isinstance(rollout, list)
+    assert rollout[1] is steps[1]
+    assert [step.a for step in reversed(rollout)] == [4, 3, 2, 1, 0]
+    assert [step.done for step in rollout] == [False, False, True, False, False]
+    assert rollout.pop() is steps[4]
+    del rollout[0]
+    advantages, states, actions = rollout.sample(0.5)
+    sums = np.array([1 + 0.5 * 2, 2, 3])
+    np.testing.assert_allclose(advantages, (sums - sums.mean()) / sums.std(), atol=1e-5)
+    assert (states, actions) == (([1], [2], [3]), (1, 2, 3))
+
+
+def test_a_buffer_of_one_step_its_lock_and_its_places() -> None:
+    args = SimpleNamespace(**vars(ARGS) | {"buffer_size": 1})
+    small = Buffer(args, seed=0)
+    for number in range(4):
+        with small.lock:
+            small.store_episode(*joint_step(number))
+        assert small.current_size == 1
+        assert small.buffer["o_0"].shape == (1, 4)
+        assert (small.buffer["o_0"] == number).all()
+        assert small.sample(3)["r_1"].tolist() == [number] * 3
+    buffer = Buffer(ARGS, seed=0)
+    for number in range(9):
+        buffer.store_episode(*joint_step(number))
+    place = buffer._get_storage_idx(inc=1)
+    assert place == 1
+    o, u, r, o_next = joint_step(50)
+    for i in range(3):  # as their store_episode does it
+        buffer.buffer[f"o_{i}"][place], buffer.buffer[f"u_{i}"][place] = o[i], u[i]
+        buffer.buffer[f"r_{i}"][place], buffer.buffer[f"o_next_{i}"][place] = r[i], o_next[i]
+    assert set(check_joint(buffer.sample(400), {*range(2, 9), 50})) == {*range(2, 9), 50}
+    assert buffer._get_storage_idx(3).tolist() == [2, 3, 4]
+    with pytest.raises(rc.errors.OptionError, match=r"^inc must be at most the buffer's size, 8, got 9"):
+        buffer._get_storage_idx(9)
+    with pytest.raises(rc.errors.OptionError, match=r"^buffer_size must be a whole number of at least 1, got 0"):
+        Buffer(SimpleNamespace(**vars(ARGS) | {"buffer_size": 0}))
+
+
+def test_rows_of_lone_numbers() -> None:
+    packed = PackedMemory(1, 1, 4, seed=0)
+    packed.store_transition(np.float64(1.0), 2, 3.0, np.array([4.0]))
+    assert packed.memory[0].tolist() == [1, 2, 3, 4]
+
+
+def test_pushed_whole_numbers_and_then_others() -> None:
+    buffer = ReplayBuffer(3, seed=0)
+    buffer.push([1, 2], 0, 1, [2, 3], False)
+    buffer.push([0.5, 2], 1.5, 0.5, [2, 3.5], True)
+    buffer.push(np.array([7, 8]), 2, 0, [9, 9], False)
+    states, actions, *_ = buffer.sample(3)
+    assert sorted(states.tolist()) == [[0.5, 2], [1, 2], [7, 8]]
+    assert sorted(actions.tolist()) == [0, 1.5, 2]
+    buffer.push([3, 3], 2, 0, [9, 9], False)
+    assert [each[0].tolist() for each in buffer.buffer] == [[3, 3], [0.5, 2], [7, 8]]
+    lone = ReplayBuffer(1, seed=0)
+    for number in range(3):
+        lone.push([number], number, number, [number], False)
+        assert lone.sample(1)[2].tolist() == [number]
+        assert len(lone) == 1
+
+
+def test_pushed_dicts_and_agents_that_differ() -> None:
+    buffer = ReplayBuffer(5, seed=0)
+    for number in range(8):
+        state = {"camera": np.full((2, 2), number, np.uint8), "joints": [number / 2, 1.0]}
+        buffer.push(state, number, number, state, False)
+    states, actions, rewards, following, _ = buffer.sample(5)
+    assert isinstance(states, tuple)
+    for state, action, after in zip(states, actions, following, strict=True):
+        assert (state["camera"] == action).all()
+        assert state["joints"].tolist() == [action / 2, 1.0]
+        assert (after["camera"] == state["camera"]).all()
+    assert sorted(rewards.tolist()) == [3, 4, 5, 6, 7]
+    ragged = ReplayBuffer(5, seed=0)
+    for number in range(8):
+        seen = [np.full(3, number), np.full(2, number), np.full(4, number + 0.5)]
+        ragged.push(seen, [0, 1, 2], [1.0, 2.0, number], seen, [False, False, True])
+    states, actions, rewards, *_, done = ragged.sample(4)
+    assert [each.shape for each in states[0]] == [(3,), (2,), (4,)]
+    assert all((state[2] == reward[2] + 0.5).all() for state, reward in zip(states, rewards, strict=True))
+    assert actions.shape == rewards.shape == done.shape == (4, 3)

@@ -30,8 +30,8 @@ from recollect.envs.video import save_video
         (
             "simple",
             {"max_cycle": 3},
-            "option of simple must be one of max_cycles, continuous_actions, state, velocity_first, got 'max_cycle'. "
-            "Did you mean 'max_cycles'?",
+            "option of simple must be one of max_cycles, continuous_actions, state, velocity_first, raw_actions, "
+            "got 'max_cycle'. Did you mean 'max_cycles'?",
         ),
         (7, {}, "environment must be a name, got 7"),
         ("gymnasium:CartPole-v1", {"num_envs": 1.5}, "num_envs must be a whole number of at least 1, got 1.5"),

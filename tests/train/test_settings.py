@@ -189,7 +189,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["maddpg", "simple", "--option", "N"], "option must be given as NAME=VALUE, got 'N'"),
         (
             ["maddpg", "simple", "--option", "N=3"],
-            "option of simple must be one of max_cycles, continuous_actions, state, velocity_first, got 'N'",
+            "option of simple must be one of max_cycles, continuous_actions, state, velocity_first, raw_actions, "
+            "got 'N'",
         ),
         (["maddpg", "simple", "--seeds", "1", "1"], "seeds must differ, got 1 1"),
         (["maddpg", "gymnasium:Nope-v1"], "environment must be one that Gymnasium can make, got 'Nope-v1'."),

@@ -22,10 +22,11 @@ _PUSH_Y = np.array([0.0, 0.0, 0.0, -1.0, 1.0])
 class Controls:
     """What agents may do, and what that means to the physics."""
 
-    def __init__(self, agents: tuple[Agent, ...], words: int, *, continuous: bool) -> None:
+    def __init__(self, agents: tuple[Agent, ...], words: int, *, continuous: bool, raw: bool) -> None:
         self._agents = agents
         self._words = words
-        self._continuous = continuous
+        self._continuous = continuous or raw
+        self._raw = raw
         self._eye = np.eye(words)
         self._accel = np.array([agent.accel for agent in agents])[:, None]
         self._choices = [(_PUSHES if agent.moves else 1) * (words if agent.speaks else 1) for agent in agents]
@@ -37,7 +38,8 @@ class Controls:
         body = self._agents[agent]
         if not self._continuous:
             return spaces.Discrete(self._choices[agent])
-        return spaces.Box(0.0, 1.0, (_PUSHES * body.moves + self._words * body.speaks,), np.float32)
+        low, high = (-np.inf, np.inf) if self._raw else (0.0, 1.0)
+        return spaces.Box(low, high, (_PUSHES * body.moves + self._words * body.speaks,), np.float32)
 
     def decode(
         self, name: str, action: Any, first: int, last: int, num_envs: int
@@ -74,10 +76,10 @@ class Controls:
             raise OptionError(name, "be numbers", given.dtype)
         if not np.isfinite(given).all():
             raise OptionError(name, "be finite", given[~np.isfinite(given)][0])
-        turned = np.minimum(np.maximum(given, 0.0), 1.0).transpose(1, 2, 0)
+        turned = (given if self._raw else np.minimum(np.maximum(given, 0.0), 1.0)).transpose(1, 2, 0)
         push_x = push_y = said = None
         if body.moves:
-            accel = self._accel[first:last]
+            accel = -self._accel[first:last] if self._raw else self._accel[first:last]
             push_x = (turned[:, 2] - turned[:, 1]) * accel
             push_y = (turned[:, 4] - turned[:, 3]) * accel
         if body.speaks:

@@ -38,6 +38,8 @@ class World:
         velocity_first: Bodies move by the velocity that a step's forces gave them, as in OpenAI's first worlds; mpe2
             moves them by the one before.
         continuous_actions: Pushes and words as numbers from 0 to 1 instead of one choice.
+        raw_actions: Pushes and words as OpenAI's worlds take them: any numbers, pushed to the right by the second and
+            to the left by the third of five.
         state: Whether everything that agents see is also given as ``state``, one after another.
     """
 
@@ -50,6 +52,7 @@ class World:
         continuous_actions: bool = False,
         state: bool = False,
         velocity_first: bool = False,
+        raw_actions: bool = False,
     ) -> None:
         self._velocity_first = velocity_first
         self.name = scenario.name
@@ -71,7 +74,7 @@ class World:
         """Between each agent and each body, ``[A, bodies, E]``."""
         self._square = np.empty_like(self.offset)
 
-        self._controls = Controls(agents, scenario.words, continuous=continuous_actions)
+        self._controls = Controls(agents, scenario.words, continuous=continuous_actions, raw=raw_actions)
         self._force = np.zeros((len(agents), 2, self.num_envs))
         self._moves = np.array([agent.moves for agent in agents])
         self._all_move = bool(self._moves.all())
