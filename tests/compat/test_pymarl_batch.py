@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import recollect as rc
 from pymarl_plain import ACTIONS, GROUPS, SCHEME, blank_episode, check, one_hot, shape_of
-from recollect.compat.pymarl import EpisodeBatch, OneHot
+from recollect.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
 
 PREPROCESS = {"actions": ("actions_onehot", [OneHot(ACTIONS)])}
 
@@ -252,7 +252,8 @@ def test_names_give_live_tensors_and_batches_that_share_memory() -> None:
     "item",
     [
         (slice(None), [0, 1]),
-        (slice(None), th.tensor([0, 1])),
+        (slice(None), th.tensor([0.5, 1])),
+        (slice(None), np.array([0, 6])),
         (slice(None), 6),
         3,
         [0, 5],
@@ -368,3 +369,79 @@ def test_one_hot() -> None:
     pair = EpisodeBatch({"x": {"vshape": (2,), "dtype": th.long}}, {}, 1, 1, preprocess={"x": ("h", [OneHot(2)])})
     pair.update({"x": [[0, 1]]}, ts=0)
     assert pair["h"].tolist() == [[[1, 1]]]
+
+
+def test_times_by_an_array() -> None:
+    batch = new_batch(3, 6)
+    for t in range(6):
+        batch.update({"state": np.full((3, 5), t), "reward": np.full((3, 1), t)}, ts=t)
+    for times in (np.array([0, 1]), th.tensor([1, 3, 4]), np.array([5, -6])):
+        part = batch[:, times]
+        assert part.max_seq_length == len(times)
+        assert part["reward"][1, :, 0].tolist() == [int(t) % 6 for t in times]
+    some = batch[[2, 0], np.array([4, 2])]
+    assert some["reward"][..., 0].tolist() == [[4, 2], [4, 2]]
+    batch.update({"reward": np.array([[[7.0], [8.0]], [[9.0], [10.0]]])}, bs=[0, 2], ts=np.array([1, 4]))
+    assert batch["reward"][..., 0].tolist() == [[0, 7, 2, 3, 8, 5], [0, 1, 2, 3, 4, 5], [0, 9, 2, 3, 10, 5]]
+
+
+def test_batches_of_names_are_in_the_order_asked_for() -> None:
+    batch = new_batch(2, 3)
+    part = batch["reward", "goal", "obs"]
+    assert list(part.scheme) == ["reward", "goal", "obs"]
+    assert list(part.data.transition_data) == ["reward", "obs"]
+    assert list(part.data.episode_data) == ["goal"]
+
+
+class Fork(EpisodeBatch):
+    """As forks do it: more values than the scheme has, and other tensors for them."""
+
+    def _setup_data(
+        self, scheme: Any, groups: Any, batch_size: int, max_seq_length: int, preprocess: Any = None
+    ) -> None:
+        super()._setup_data({**scheme, "hidden": {"vshape": (7,)}}, groups, batch_size, max_seq_length, preprocess)
+        self.data.transition_data["hidden"] += 1
+
+    def first(self) -> Any:
+        episodes, times = self._parse_slices((slice(None), 0))
+        data = self._new_data_sn()
+        data.transition_data = {k: v[episodes, times] for k, v in self.data.transition_data.items()}
+        self._check_safe_view(data.transition_data["state"], data.transition_data["state"])
+        count = self._get_num_items(episodes, self.batch_size)
+        return EpisodeBatch(self.scheme, self.groups, count, 1, data, device=self.device)
+
+
+def test_forks_that_subclass() -> None:
+    batch = Fork(SCHEME, GROUPS, 2, 4)
+    assert batch["hidden"].tolist() == th.ones(2, 4, 7).tolist()
+    batch.update({"state": np.ones((2, 5))}, ts=0)
+    assert batch.first()["state"].shape == (2, 1, 5)
+    with pytest.raises(ValueError, match=r"value must fit \[2, 3\], got \[4\]"):
+        batch._check_safe_view(th.zeros(4), th.zeros(2, 3))
+    batch.extend({"bonus": {"vshape": (2,)}, "role": {"vshape": (1,), "group": "teams"}}, {"teams": 3})
+    batch.update({"bonus": np.ones((2, 2)), "role": np.ones((2, 3, 1))}, ts=1)
+    assert batch["bonus"].sum() == 4
+    assert batch["role"].shape == (2, 4, 3, 1)
+    assert batch["filled"][:, :, 0].tolist() == [[1, 1, 0, 0], [1, 1, 0, 0]]
+    assert list(batch.scheme)[-2:] == ["bonus", "role"]
+
+
+def test_errors_are_of_the_kinds_that_callers_catch() -> None:
+    with pytest.raises(AssertionError, match="filled"):
+        EpisodeBatch({"filled": {"vshape": 1}}, {}, 1, 1)
+    with pytest.raises(AssertionError, match="vshape"):
+        EpisodeBatch({"a": {}}, {}, 1, 1)
+    with pytest.raises(AssertionError, match="groups"):
+        EpisodeBatch({"a": {"vshape": 1, "group": "agents"}}, {}, 1, 1)
+    with pytest.raises(AssertionError, match="preprocess"):
+        EpisodeBatch({"a": {"vshape": 1}}, {}, 1, 1, preprocess={"b": ("c", [OneHot(2)])})
+    batch = new_batch(1, 2)
+    with pytest.raises(KeyError):
+        batch.update({"nothing": 1})
+    with pytest.raises(ValueError, match="nothing"):
+        batch["nothing"]
+    with pytest.raises(ValueError, match="must fit"):
+        batch.update({"state": np.zeros(4)}, ts=0)
+    buffer = ReplayBuffer(SCHEME, GROUPS, 4, 2)
+    with pytest.raises(AssertionError, match="hold 1 episodes"):
+        buffer.sample(1)

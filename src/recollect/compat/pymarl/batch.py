@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from recollect.compat.pymarl.indexing import Episodes, counted, parsed
+from recollect.compat.pymarl.indexing import Some, counted, parsed
 from recollect.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
 from recollect.compat.pymarl.transforms import OneHot
 from recollect.compat.pymarl.values import as_array, as_tensor, fits
@@ -48,19 +48,55 @@ class EpisodeBatch:
         self.preprocess = {} if preprocess is None else preprocess
         self.device = device
         self._targets: dict[str, tuple[torch.Tensor, Any, int]] = {}
+        self.scheme: Scheme = dict(scheme)
         if data is not None:
-            self.scheme: Scheme = dict(scheme)
             self.data = data
             return
-        self.scheme = completed(scheme, groups, self.preprocess)
-        self.data = SimpleNamespace(transition_data={}, episode_data={})
-        for name, about in self.scheme.items():
+        self.data = self._new_data_sn()
+        self._setup_data(self.scheme, groups, batch_size, max_seq_length, self.preprocess)
+
+    def _setup_data(
+        self,
+        scheme: Mapping[str, Any],
+        groups: Mapping[str, int],
+        batch_size: int,
+        max_seq_length: int,
+        preprocess: Preprocess | None = None,
+    ) -> None:
+        """Make tensors of zeros for a scheme and what is made from its values."""
+        for name, about in completed(scheme, groups, preprocess or {}).items():
             shape, dtype = shape_of(about, groups), type_of(about)
-            if about.get("episode_const", False):
-                self.data.episode_data[name] = torch.zeros((batch_size, *shape), dtype=dtype, device=device)
-            else:
-                lead = (batch_size, max_seq_length)
-                self.data.transition_data[name] = torch.zeros((*lead, *shape), dtype=dtype, device=device)
+            const = about.get("episode_const", False)
+            part = self.data.episode_data if const else self.data.transition_data
+            if name == "filled" and name in part:
+                continue  # of the scheme that this one extends
+            lead = (batch_size,) if const else (batch_size, max_seq_length)
+            self.scheme[name] = about
+            part[name] = torch.zeros((*lead, *shape), dtype=dtype, device=self.device)
+
+    def extend(self, scheme: Mapping[str, Any], groups: Mapping[str, int] | None = None) -> None:
+        """Add values to the scheme, zero everywhere."""
+        known = {} if groups is None else groups
+        self.groups = {**self.groups, **known}
+        self._setup_data(scheme, self.groups, self.batch_size, self.max_seq_length)
+
+    def _new_data_sn(self) -> SimpleNamespace:
+        """Room for tensors."""
+        return SimpleNamespace(transition_data={}, episode_data={})
+
+    def _parse_slices(self, items: Any) -> list[Any]:
+        """The episodes and times that an index means."""
+        return list(parsed(items, self.batch_size, self.max_seq_length))
+
+    def _get_num_items(self, indexing_item: Any, max_size: int) -> int:
+        """How many of so many an index means."""
+        if isinstance(indexing_item, slice):
+            return len(range(*indexing_item.indices(max_size)))
+        return len(indexing_item)
+
+    def _check_safe_view(self, v: Any, dest: Any) -> None:
+        """Refuse a value that cannot be laid over its place without changing what belongs to whom."""
+        fits("value", tuple(v.shape), tuple(dest.shape))
 
     def to(self, device: Any) -> None:
         """Move the tensors to a device."""
@@ -86,11 +122,12 @@ class EpisodeBatch:
         if (
             type(ts) is int and type(bs) is slice and bs == _ALL and 0 <= ts < self.max_seq_length
         ):  # what runners do at every step
-            which: Episodes = bs
-            when, lead = slice(ts, ts + 1), (self.batch_size, 1)
+            which: Some = bs
+            when: Some = slice(ts, ts + 1)
+            lead = (self.batch_size, 1)
         else:
             which, when = parsed((bs, ts), self.batch_size, self.max_seq_length)
-            lead = (counted(which, self.batch_size), len(range(*when.indices(self.max_seq_length))))
+            lead = (counted(which, self.batch_size), counted(when, self.max_seq_length))
         writes: list[tuple[Any, Any, Any]] = []
         transitions, constants = self.data.transition_data, self.data.episode_data
         marks = False
@@ -165,20 +202,18 @@ class EpisodeBatch:
         if isinstance(item, tuple) and item and all(isinstance(name, str) for name in item):
             return self._of_names(item)
         which, when = parsed(item, self.batch_size, self.max_seq_length)
-        data = SimpleNamespace(
-            transition_data={name: chosen(tensor, which)[:, when] for name, tensor in transitions.items()},
-            episode_data={name: chosen(tensor, which) for name, tensor in constants.items()},
-        )
-        episodes, steps = counted(which, self.batch_size), len(range(*when.indices(self.max_seq_length)))
+        data = self._new_data_sn()
+        data.transition_data = {name: chosen(tensor, which)[:, when] for name, tensor in transitions.items()}
+        data.episode_data = {name: chosen(tensor, which) for name, tensor in constants.items()}
+        episodes, steps = counted(which, self.batch_size), counted(when, self.max_seq_length)
         return EpisodeBatch(self.scheme, self.groups, episodes, steps, data, self.preprocess, self.device)
 
     def _of_names(self, names: tuple[str, ...]) -> EpisodeBatch:
         for name in names:
             self[name]  # refuses unknown ones
-        data = SimpleNamespace(
-            transition_data={k: v for k, v in self.data.transition_data.items() if k in names},
-            episode_data={k: v for k, v in self.data.episode_data.items() if k in names},
-        )
+        data, transitions, constants = self._new_data_sn(), self.data.transition_data, self.data.episode_data
+        data.transition_data = {name: transitions[name] for name in names if name in transitions}
+        data.episode_data = {name: constants[name] for name in names if name in constants}
         scheme = {name: self.scheme[name] for name in names}
         used = {about["group"] for about in scheme.values() if about.get("group")}
         groups = {group: count for group, count in self.groups.items() if group in used}
@@ -200,15 +235,18 @@ class EpisodeBatch:
         )
 
 
-def chosen(tensor: torch.Tensor, which: Episodes) -> torch.Tensor:
+def chosen(tensor: torch.Tensor, which: Some) -> torch.Tensor:
     """Some episodes of a tensor: a view for a slice, otherwise a copy."""
     return tensor[which] if isinstance(which, slice) else tensor.index_select(0, which.to(tensor.device))
 
 
 def _index_for(target: Any, index: Any) -> Any:
-    """An index as arrays or tensors take it."""
-    if isinstance(index[0], torch.Tensor) and isinstance(target, np.ndarray):
-        return (index[0].numpy(), *index[1:])
+    """An index as arrays or tensors take it: some episodes, and of each of them some times."""
+    both = len(index) == 2 and all(isinstance(part, torch.Tensor) for part in index)
+    if both:
+        index = (index[0][:, None], index[1])
+    if isinstance(target, np.ndarray):
+        return tuple(part.numpy() if isinstance(part, torch.Tensor) else part for part in index)
     return index
 
 

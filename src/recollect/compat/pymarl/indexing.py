@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-__all__ = ["Episodes", "counted", "parsed"]
+__all__ = ["Some", "counted", "parsed"]
 
-Episodes: TypeAlias = slice | torch.Tensor
-"""A slice of episodes, or their numbers as an int64 tensor."""
+Some: TypeAlias = slice | torch.Tensor
+"""A slice of episodes or times, or their numbers as an int64 tensor."""
 
 
-def parsed(item: Any, episodes: int, steps: int) -> tuple[Episodes, slice]:
+def parsed(item: Any, episodes: int, steps: int) -> tuple[Some, Some]:
     """The episodes and times that an index means.
 
     Raises:
@@ -27,8 +27,8 @@ def parsed(item: Any, episodes: int, steps: int) -> tuple[Episodes, slice]:
     return _which(which, episodes), _when(when, steps)
 
 
-def counted(which: Episodes, length: int) -> int:
-    """How many episodes, of a number of them, are meant."""
+def counted(which: Some, length: int) -> int:
+    """How many, of a number of them, are meant."""
     return len(range(*which.indices(length))) if isinstance(which, slice) else len(which)
 
 
@@ -66,14 +66,14 @@ def _plain(part: slice) -> slice:
     return slice(*ends)
 
 
-def _which(item: Any, length: int) -> Episodes:
+def _which(item: Any, length: int, what: str = "an episode") -> Some:
     if isinstance(item, slice):
         return _plain(item)
     if isinstance(item, int) and not isinstance(item, bool):
-        return _one(item, length, "an episode")
+        return _one(item, length, what)
     array = _tensor(item)
     if array.ndim == 0 and _is_whole(array):
-        return _one(int(array), length, "an episode")
+        return _one(int(array), length, what)
     if array.ndim == 1 and array.dtype == torch.bool and len(array) == length:
         return torch.nonzero(array)[:, 0]
     if array.ndim == 1 and len(array) == 0:
@@ -85,7 +85,7 @@ def _which(item: Any, length: int) -> Episodes:
     array = array.long()
     if array.min() < -length or array.max() >= length:
         worst = int(array.min() if array.min() < -length else array.max())
-        raise IndexError(f"an episode must be from {-length} to {length - 1}, got {worst}")
+        raise IndexError(f"{what} must be from {-length} to {length - 1}, got {worst}")
     return torch.where(array < 0, array + length, array)
 
 
@@ -100,9 +100,11 @@ def _tensor(item: Any) -> torch.Tensor:
     return torch.from_numpy(np.array(array, kind))
 
 
-def _when(item: Any, length: int) -> slice:
+def _when(item: Any, length: int) -> Some:
     if isinstance(item, slice):
         return _plain(item)
+    if isinstance(item, (np.ndarray, torch.Tensor)) and item.ndim == 1 and len(item) > 1:
+        return _which(item, length, "a time")
     number = None if isinstance(item, (list, bool)) else _number(item)
     if number is None:
         raise IndexError(f"times must follow one another: a number or a slice, got {item!r}")

@@ -13,10 +13,10 @@ from recollect.compat.drawing import generator
 from recollect.compat.pymarl.batch import EpisodeBatch
 from recollect.compat.pymarl.indexing import parsed
 from recollect.compat.pymarl.rows import EpisodeRows
-from recollect.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
+from recollect.compat.pymarl.scheme import Preprocess, Scheme, TooFew, UnknownName, completed, shape_of, type_of
 from recollect.compat.pymarl.values import array_of
 from recollect.compat.saving import Lasting, exclusive
-from recollect.errors import NotEnoughRows, OptionError
+from recollect.errors import OptionError
 from recollect.memory import Memory
 
 __all__ = ["ReplayBuffer"]
@@ -54,6 +54,7 @@ class ReplayBuffer(Lasting):
         self.batch_size = self.buffer_size = int(buffer_size)
         self.max_seq_length = int(max_seq_length)
         self.device = device
+        self._about = {name: (shape_of(about, groups), type_of(about)) for name, about in self.scheme.items()}
         self._made = {made: source for source, (made, _) in self.preprocess.items()}
         self._rows = self._new_rows(seed)
         self._constants = {
@@ -105,17 +106,16 @@ class ReplayBuffer(Lasting):
         if count < 1 or ep_batch.max_seq_length < 1:
             raise OptionError("ep_batch", "have an episode and a step", f"{count} and {ep_batch.max_seq_length}")
         whole = {}
-        for name, about in self.scheme.items():
-            shape = shape_of(about, self.groups)
+        for name, (shape, dtype) in self._about.items():
             lead = (count,) if name in self._constants else (count, ep_batch.max_seq_length)
             source = (constants if name in self._constants else steps).get(name)
             if source is None and name in self._made and self._made[name] in steps:
                 continue
             if source is None:
-                source = torch.zeros((*lead, *shape), dtype=type_of(about))
+                source = torch.zeros((*lead, *shape), dtype=dtype)
             elif tuple(source.shape) != (*lead, *shape):
                 raise OptionError(name, f"have shape {[*lead, *shape]}", list(source.shape))
-            whole[name] = source.detach().cpu().to(type_of(about))
+            whole[name] = source.detach().to("cpu", dtype)
         places = (self.buffer_index + np.arange(count)) % self.buffer_size
         self._rows.insert({name: tensor for name, tensor in whole.items() if name not in self._constants})
         for name, kept in self._constants.items():
@@ -180,7 +180,7 @@ class ReplayBuffer(Lasting):
             raise OptionError("batch_size", "be a whole number of at least 1", repr(batch_size))
         if not self.can_sample(batch_size):
             there = f"{self.episodes_in_buffer}"
-            raise NotEnoughRows("buffer", f"hold {batch_size} episodes", there, "Ask can_sample before.")
+            raise TooFew("buffer", f"hold {batch_size} episodes", there, "Ask can_sample before.")
 
     @exclusive
     def _read(self, places: Array) -> EpisodeBatch:
@@ -211,7 +211,7 @@ class ReplayBuffer(Lasting):
         which, when = parsed(item, self.buffer_size, self.max_seq_length)
         places = np.arange(self.buffer_size)[which] if isinstance(which, slice) else which.numpy()
         batch = self._read(places)
-        return batch if when == slice(None) else batch[:, when]
+        return batch if isinstance(when, slice) and when == slice(None) else batch[:, when]
 
     @exclusive
     def _whole(self, name: str) -> torch.Tensor:

@@ -116,7 +116,7 @@ class EpisodeRows:
         tensors = tensors | {made: self._made_here(made, tensors) for made in self._sources if made not in tensors}
         arrays = {name: array_of(tensor) for name, tensor in tensors.items()}
         while True:
-            made = {name: self._made_rows(name, tensors) for name in self._made}
+            made = {name: self._made_rows(name, tensors, arrays[name]) for name in self._made}
             larger = {name for name, rows in made.items() if rows is None} | self._too_large(arrays)
             if not larger:
                 break
@@ -124,7 +124,9 @@ class EpisodeRows:
         rows = arrays | {name: flags for name, flags in made.items() if flags is not None}
         packed = []
         for episode in range(len(arrays["filled"])):
-            length = max(1, *(_used(array[episode]) for array in rows.values()))
+            length = max(1, _used(arrays["filled"][episode]))
+            for array in rows.values():
+                length += _used(array[episode, length:])
             packed.append(({name: array[episode, :length] for name, array in rows.items()}, length))
         return packed
 
@@ -138,20 +140,16 @@ class EpisodeRows:
         found = set()
         for name, array in arrays.items():
             narrow = array.dtype.kind in "iu" and name not in self._wide and name not in self._made
-            if narrow and array.size and not 0 <= array.min() <= array.max() <= 255:
+            if narrow and array.dtype != np.uint8 and (array >> 8).any():
                 found.add(name)
         return found
 
-    def _made_rows(self, name: str, tensors: Tensors) -> Array | None:
+    def _made_rows(self, name: str, tensors: Tensors, there: Array) -> Array | None:
         """Which rows ``[episodes, steps]`` hold what the transforms make; None if others hold more than zeros."""
-        there = tensors[name]
-        expected = self._transformed(name, tensors[self._sources[name]])
-        axes = tuple(range(2, there.ndim))
-        same = (there == expected).all(dim=axes) if axes else there == expected
-        blank = (there == 0).all(dim=axes) if axes else there == 0
-        if not bool((same | blank).all()):
-            return None
-        return np.asarray((same & ~blank).numpy())
+        expected = array_of(self._transformed(name, tensors[self._sources[name]]))
+        made = np.asarray(there.reshape(*there.shape[:2], -1).any(axis=2))
+        rest = (1,) * (there.ndim - 2)
+        return made if np.array_equal(there, expected * made.reshape(*made.shape, *rest)) else None
 
     def _made_here(self, name: str, tensors: Tensors) -> torch.Tensor:
         """What a batch that does not have it would have: made in steps that are filled."""
@@ -209,5 +207,6 @@ def _stored_type(dtype: torch.dtype) -> np.dtype[Any]:
 
 def _used(rows: Array) -> int:
     """Rows up to the last that is not all zeros."""
-    used = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1)) if len(rows) else rows
-    return int(used[-1]) + 1 if used.size else 0
+    if not rows.any():
+        return 0
+    return int(np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))[-1]) + 1

@@ -7,12 +7,22 @@ from typing import Any, TypeAlias, final
 
 import torch
 
-from recollect.errors import OptionError
+from recollect.errors import NotEnoughRows, OptionError
 
-__all__ = ["Preprocess", "Scheme", "UnknownName", "completed", "shape_of", "type_of"]
+__all__ = ["Preprocess", "Scheme", "SchemeProblem", "TooFew", "UnknownName", "completed", "shape_of", "type_of"]
 
 Scheme: TypeAlias = dict[str, dict[str, Any]]
 Preprocess: TypeAlias = Mapping[str, tuple[str, list[Any]]]
+
+
+@final
+class SchemeProblem(OptionError, AssertionError):
+    """A scheme that breaks a rule; PyMARL asserts it."""
+
+
+@final
+class TooFew(NotEnoughRows, AssertionError):
+    """Fewer episodes than a batch needs; PyMARL asserts it."""
 
 
 @final
@@ -26,11 +36,11 @@ class UnknownName(KeyError, ValueError):
 def completed(scheme: Mapping[str, Any], groups: Mapping[str, int], preprocess: Preprocess) -> Scheme:
     """The scheme with what is made from its values, and ``filled``."""
     if "filled" in scheme:
-        raise OptionError("scheme", "leave filled to the batch", "it", "Choose another name.")
+        raise SchemeProblem("scheme", "leave filled to the batch", "it", "Choose another name.")
     whole: Scheme = dict(scheme)
     for source, (made, transforms) in preprocess.items():
         if source not in scheme:
-            raise OptionError("preprocess", f"name values of the scheme ({', '.join(scheme)})", repr(source))
+            raise SchemeProblem("preprocess", f"name values of the scheme ({', '.join(scheme)})", repr(source))
         about = scheme[source]
         vshape, dtype = about["vshape"], about.get("dtype", torch.float32)
         for transform in transforms:
@@ -42,9 +52,9 @@ def completed(scheme: Mapping[str, Any], groups: Mapping[str, int], preprocess: 
     whole["filled"] = {"vshape": (1,), "dtype": torch.long}
     for name, about in whole.items():
         if "vshape" not in about:
-            raise OptionError(f"scheme[{name!r}]", "have a vshape", about)
+            raise SchemeProblem(f"scheme[{name!r}]", "have a vshape", about)
         if about.get("group") is not None and about["group"] not in groups:
-            raise OptionError("groups", f"have the group of {name}, {about['group']!r}", ", ".join(groups) or "none")
+            raise SchemeProblem("groups", f"have the group of {name}, {about['group']!r}", ", ".join(groups) or "none")
     return whole
 
 
