@@ -114,6 +114,27 @@ def updates(_: bool) -> tuple[dict[str, Any], str]:
     return {"recollect": our_turn, "plain": plain_turn}, f"an episode of {LIMIT} steps, two updates each"
 
 
+def inserts(_: bool) -> tuple[dict[str, Any], str]:
+    batch = EpisodeBatch(SCHEME, GROUPS, 1, LIMIT + 1, preprocess=PREPROCESS)
+    plain_batch = PlainBatch(SCHEME, AGENTS, 1, LIMIT + 1, ACTIONS)
+    for t, (before, after) in enumerate(runner_steps()):
+        for each in (before, after):
+            batch.update(each, ts=t)
+            plain_batch.update(each, t)
+    ours = ReplayBuffer(SCHEME, GROUPS, 200, LIMIT + 1, PREPROCESS)
+    plain = PlainBatch(SCHEME, AGENTS, 200, LIMIT + 1, ACTIONS)
+
+    def our_turn() -> None:
+        for _ in range(20):
+            ours.insert_episode_batch(batch)
+
+    def plain_turn() -> None:
+        for place in range(20):
+            plain.insert(plain_batch, place)
+
+    return {"recollect": our_turn, "plain": plain_turn}, f"20 episodes of {LIMIT} steps into replay"
+
+
 def finish(steps: int) -> tuple[dict[str, Any], str]:
     gamma, lam = 0.99, 0.95
     spaces = (AGENTS, None, (OBS,), (), (AGENTS, 1), (AGENTS,))
@@ -217,7 +238,7 @@ def main() -> None:
     if options.fill:
         fill(options.fill, options.episodes)
         return
-    parts = [(prioritized, 50), (updates, 3), (lambda _: finish(256), 10), (lambda _: finish(25), None)]
+    parts = [(prioritized, 50), (updates, 3), (inserts, 1), (lambda _: finish(256), 10), (lambda _: finish(25), None)]
     lines = ["| work | plain, us | recollect, us | times faster | goal |", "|---|---|---|---|---|"]
     for make, goal in parts:
         callables, name = make(options.quick)

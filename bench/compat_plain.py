@@ -95,8 +95,16 @@ class PlainBatch:
     def update(self, data: dict[str, Any], t: int) -> None:
         place = (slice(None), slice(t, t + 1))
         self.data["filled"][place] = 1
+        self._write(data, place)
+
+    def insert(self, batch: PlainBatch, first: int) -> None:
+        self._write(
+            batch.data, (slice(first, first + len(batch.data["filled"])), slice(0, batch.data["filled"].shape[1]))
+        )
+
+    def _write(self, data: dict[str, Any], place: Any) -> None:
         for name, value in data.items():
-            tensor = th.tensor(value, dtype=self.scheme[name].get("dtype", th.float32))
+            tensor = th.tensor(value, dtype=self.data[name].dtype)
             target = self.data[name][place]
             left = len(tensor.shape) - 1
             for size in reversed(target.shape):
