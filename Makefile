@@ -103,6 +103,8 @@ bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_V
 	@$(BENCH_VENV)/bin/python bench/many_agents.py --report docs/bench $(if $(QUICK),--quick) \
 		--xuance $(XUANCE_VENV)/bin/python
 	@$(BENCH_VENV)/bin/python bench/one_agent.py --report docs/bench $(if $(QUICK),--quick)
+	@$(XUANCE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	@$(BENCH_VENV)/bin/python bench/xuance.py --xuance $(XUANCE_VENV)/bin/python $(if $(QUICK),--times 1,--report docs/bench)
 
 bench-quick:
 	@$(MAKE) bench QUICK=1
