@@ -52,7 +52,7 @@ class ReplayBuffer:
         self.position = (self.position + 1) % self.capacity
 
     def _make(self, fields: dict[str, Any], seed: int) -> Memory:
-        schema = Schema(reward=None, **fields)
+        schema = Schema(**fields)
         return Memory(schema, max(2, self.capacity), sampler=Uniform(replace=False), seed=seed)
 
     def _moved(self, fields: dict[str, Any], memory: Memory) -> Memory:
