@@ -166,6 +166,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
         self._filled[env, length:] = False
         return length
 
+    @exclusive
     def _read(self, places: Array) -> dict[str, Any]:
         """Episodes by name and agent, padded with zeros."""
         batch = self._ring.read(places)

@@ -110,6 +110,7 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
             self._slots.arrays("advantages")[env, path] = advantage
         self._paths.finish(env)
 
+    @exclusive
     def sample(self, indexes: Any = None) -> dict[str, Any]:
         """Steps by name and agent, and ``batch_size``.
 

@@ -107,6 +107,7 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
         self._staged["returns"][env, along], self._staged["advantages"][env, along] = returns, advantage
         self.store_episodes(env)
 
+    @exclusive
     def sample(self, indexes: Any = None) -> dict[str, Any]:
         """Episodes ``[B, T, ...]`` by name and agent, ``batch_size``, and T as ``sequence_length``.
 
@@ -193,6 +194,7 @@ class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
         self._see_last(env, length, terminal_data)
         self.store_episodes(env)
 
+    @exclusive
     def sample(self, batch_size: int | None = None) -> dict[str, Any]:
         """Episodes by name and agent, ``batch_size``, and the most steps of one as ``sequence_length``.
 

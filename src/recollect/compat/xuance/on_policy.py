@@ -112,6 +112,7 @@ class DummyOnPolicyBuffer(StepBuffer):
             self.returns[i, path], self.advantages[i, path] = returns[:, 0], advantage[:, 0]
         self._paths.finish(i)
 
+    @exclusive
     def sample(self, indexes: Any) -> dict[str, Any]:
         """``obs``, ``actions``, ``returns``, ``values``, ``aux_batch``, ``batch_size`` and ``advantages`` of steps.
 

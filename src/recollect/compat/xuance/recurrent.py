@@ -161,6 +161,7 @@ class RecurrentOffPolicyBuffer(Buffer, Lasting):
         }
         self._ring.append(steps, length, terminated=bool(steps["done"][-1]))
 
+    @exclusive
     def sample(self) -> dict[str, Any]:
         """``obs`` ``[B, T + 1, ...]``, ``actions``, ``rewards`` and ``terminals`` ``[B, T, ...]``, and ``batch_size``.
 

@@ -71,6 +71,7 @@ class SequentialReplayBuffer(Buffer, Lasting):
         self._slots.append({"obs": obs, "acts": acts, "rews": rews, **exact}, exact["terms"], exact["truncs"])
         self.ptr, self.size = self._slots.ptr, self._slots.size
 
+    @exclusive
     def sample(self, seq_len: int) -> dict[str, Any]:
         """``batch_size`` sequences of every environment, ``[n_envs, seq_len, batch_size, ...]`` by name.
 
