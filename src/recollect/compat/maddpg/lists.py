@@ -9,6 +9,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, plain
 from recollect.compat.drawing import seed_of
+from recollect.compat.nests import in_nest
 from recollect.errors import NotEnoughRows, Problem, StepError
 from recollect.memory import Memory, Uniform, targets
 from recollect.memory.batch import entry
@@ -59,7 +60,7 @@ class ReplayBuffer:
         """What is there, in fields that hold more: floats came where there were whole numbers."""
         moved = self._make(fields, 0)
         moved.random_state = memory.random_state
-        rows = {name: _nest(field, name, lambda path: memory[path]) for name, field in self._fields.items()}
+        rows = {name: in_nest(field, name, lambda path: memory[path]) for name, field in self._fields.items()}
         moved.extend(**rows, terminated=memory["terminated"], truncated=memory["truncated"])
         return moved
 
@@ -145,24 +146,15 @@ def _wider(one: Any, other: Any) -> Any:
     return Field(one.shape, "float32" if floats else np.result_type(one.dtype, other.dtype), role="plain")
 
 
-def _nest(field: Any, path: str, value: Any) -> Any:
-    """Values by path, in the nest that a field is."""
-    if isinstance(field, dict):
-        return {key: _nest(inner, f"{path}/{key}", value) for key, inner in field.items()}
-    if isinstance(field, tuple):
-        return tuple(_nest(inner, f"{path}/{place}", value) for place, inner in enumerate(field))
-    return value(path)
-
-
 def _rows(field: Any, path: str, value: Any, count: int) -> Any:
     """An array of all rows; where the field is a nest, a nest for each."""
     if isinstance(field, Field):
         return value(path)
     arrays: dict[str, Array] = {}
-    _nest(field, path, lambda leaf: arrays.update({leaf: value(leaf)}))
+    in_nest(field, path, lambda leaf: arrays.update({leaf: value(leaf)}))
 
     def row(k: int) -> Any:
-        found = _nest(field, path, lambda leaf: arrays[leaf][k])
+        found = in_nest(field, path, lambda leaf: arrays[leaf][k])
         return list(found) if isinstance(found, tuple) else found
 
     return tuple(row(k) for k in range(count))

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from recollect.compat.checks import flags_of, plain
-from recollect.compat.xuance.nests import field_of
+from recollect.compat.nests import field_of
 from recollect.compat.xuance.slots import Array
 from recollect.errors import OptionError, Problem, SchemaError, StepError
 from recollect.schema import Field

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, per_environment, within
+from recollect.compat.nests import field_of, field_of_shape
 from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.agents import Agents, Shared, spaces_by_agent
-from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory
@@ -111,6 +111,12 @@ class BaseBuffer(ABC):
         shapes = spaces_by_agent("avail_actions_shape", self.avail_actions_shape, self.agent_keys)
         flags = {key: Field(field.shape, "bool", role="plain") for key, field in shapes.items()}
         return {"avail_actions": Agents(flags, observed=observed)}
+
+    def _mean_action(self, kwargs: Mapping[str, Any], *, observed: bool = False) -> Agents:
+        """The mean action of an agent's neighbours."""
+        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
+        self.prob_space = (self.n_actions_max,)
+        return self._of_agents(field_of_shape("n_actions_max", self.n_actions_max), observed=observed)
 
     def _step(self, kept: Mapping[str, Kept], step_data: Mapping[str, Any]) -> dict[str, Any]:
         """A step's values as they are stored, by field; those that are worked out later are zero.

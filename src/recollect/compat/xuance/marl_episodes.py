@@ -9,9 +9,9 @@ import numpy as np
 
 from recollect.compat.checks import at_least, index, stored
 from recollect.compat.episodes import EpisodeRing
+from recollect.compat.nests import in_nest
 from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.marl_buffer import BaseBuffer, Kept, field_name
-from recollect.compat.xuance.nests import in_nest
 from recollect.compat.xuance.slots import Array
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory, Sequence

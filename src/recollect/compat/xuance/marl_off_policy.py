@@ -7,7 +7,6 @@ from typing import Any
 
 from recollect.compat.checks import at_least
 from recollect.compat.xuance.marl_buffer import FLAG, NUMBER, Kept, StepsBuffer
-from recollect.compat.xuance.nests import field_of_shape
 
 __all__ = ["MARL_OffPolicyBuffer", "MeanField_OffPolicyBuffer"]
 
@@ -69,7 +68,5 @@ class MeanField_OffPolicyBuffer(MARL_OffPolicyBuffer):  # noqa: N801 - their nam
     """
 
     def _layout(self, **kwargs: Any) -> dict[str, Kept]:
-        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
-        self.prob_space = (self.n_actions_max,)
-        mean = self._of_agents(field_of_shape("n_actions_max", self.n_actions_max))
+        mean = self._mean_action(kwargs)
         return super()._layout(**kwargs) | {"actions_mean": mean, "actions_mean_next": mean}

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recollect.compat.checks import at_least, index, plain
+from recollect.compat.checks import index, plain
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.marl_buffer import FLAG, NUMBER, Kept, StepsBuffer
-from recollect.compat.xuance.nests import field_of_shape
 from recollect.compat.xuance.paths import Paths, advantages
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError
@@ -142,9 +141,7 @@ class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
     """
 
     def _layout(self, **kwargs: Any) -> dict[str, Kept]:
-        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
-        self.prob_space = (self.n_actions_max,)
-        mean = self._of_agents(field_of_shape("n_actions_max", self.n_actions_max))
+        mean = self._mean_action(kwargs)
         return super()._layout(**kwargs) | {"actions_mean": mean}
 
 

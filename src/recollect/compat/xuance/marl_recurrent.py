@@ -13,7 +13,6 @@ from recollect.compat.saving import exclusive
 from recollect.compat.xuance.marl_buffer import FLAG, NUMBER, Kept
 from recollect.compat.xuance.marl_episodes import EpisodesBuffer
 from recollect.compat.xuance.marl_on_policy import normalized, real_values
-from recollect.compat.xuance.nests import field_of_shape
 from recollect.compat.xuance.paths import advantages
 from recollect.errors import NotEnoughRows, OptionError
 
@@ -136,9 +135,7 @@ class MeanField_OnPolicyBuffer_RNN(MARL_OnPolicyBuffer_RNN):  # noqa: N801 - the
     """Rollouts of whole episodes with the mean action of an agent's neighbours, of ``n_actions_max`` numbers."""
 
     def _layout(self, **kwargs: Any) -> dict[str, Kept]:
-        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
-        self.prob_space = (self.n_actions_max,)
-        mean = self._of_agents(field_of_shape("n_actions_max", self.n_actions_max))
+        mean = self._mean_action(kwargs)
         return super()._layout(**kwargs) | {"actions_mean": mean}
 
 
@@ -211,7 +208,5 @@ class MeanField_OffPolicyBuffer_RNN(MARL_OffPolicyBuffer_RNN):  # noqa: N801 - t
     """Episodes with the mean action of an agent's neighbours, of ``n_actions_max`` numbers, after the last step too."""
 
     def _layout(self, **kwargs: Any) -> dict[str, Kept]:
-        self.n_actions_max = at_least("n_actions_max", kwargs.get("n_actions_max"), 1)
-        self.prob_space = (self.n_actions_max,)
-        mean = self._of_agents(field_of_shape("n_actions_max", self.n_actions_max), observed=True)
+        mean = self._mean_action(kwargs, observed=True)
         return super()._layout(**kwargs) | {"actions_mean": mean}

@@ -8,9 +8,9 @@ import numpy as np
 
 from recollect.compat.checks import at_least, index, plain
 from recollect.compat.drawing import generator
+from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.buffer import StepBuffer, Stored, image_field
-from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.segment_trees import PriorityTree
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows, OptionError, PriorityError

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import at_least
+from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.buffer import StepBuffer, Stored, image_field
-from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.errors import NotEnoughRows

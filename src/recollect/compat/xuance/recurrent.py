@@ -10,9 +10,9 @@ import numpy as np
 from recollect.compat.checks import at_least, flags_of, within
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
+from recollect.compat.nests import field_of, in_nest
 from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.buffer import Buffer
-from recollect.compat.xuance.nests import field_of, in_nest
 from recollect.compat.xuance.slots import Array
 from recollect.errors import NotEnoughRows, Problem, StepError
 from recollect.memory import Memory, Sequence

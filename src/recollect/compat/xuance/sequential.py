@@ -8,10 +8,10 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, within
 from recollect.compat.drawing import generator
+from recollect.compat.nests import field_of
 from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.arrays import sample_batch
 from recollect.compat.xuance.buffer import Buffer, Stored
-from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.slots import Slots
 from recollect.errors import NotEnoughRows
 from recollect.memory import Memory

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from recollect.compat.drawing import seed_of
-from recollect.compat.xuance.nests import in_nest
+from recollect.compat.nests import in_nest
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory import Batch, Memory, Sampler, Transition, Window
 from recollect.memory.batch import entry

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, per_environment
+from recollect.compat.nests import field_of, field_of_shape
 from recollect.compat.saving import Lasting, exclusive
-from recollect.compat.xuance.nests import field_of, field_of_shape
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory

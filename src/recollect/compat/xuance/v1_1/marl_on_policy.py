@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
-from recollect.compat.xuance.nests import field_of
 from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents, td_lambda_returns
 from recollect.compat.xuance.slots import Array, slots_of
 from recollect.compat.xuance.v1_1.marl_buffer import StepsBuffer, shape_of
