@@ -11,6 +11,7 @@ from recollect.compat.checks import at_least, index, stored
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.nests import in_nest
 from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.xuance.agents import spaces_by_agent
 from recollect.compat.xuance.marl_buffer import BaseBuffer, Kept, field_name
 from recollect.compat.xuance.slots import Array
 from recollect.errors import OptionError, Problem, StepError
@@ -32,10 +33,10 @@ class EpisodesBuffer(BaseBuffer, Lasting):
         self.max_eps_len = at_least("max_episode_steps", longest, 1)
         self._kept = {key: kind for key, kind in kept.items() if key != "filled"}
         self._names = list(kept)
-        spaces = ("obs_shape", self.observation_space), ("act_shape", self.action_space)
-        for name, of in spaces:
-            inner = getattr(of, "spaces", of)
-            setattr(self, name, {key: getattr(inner[key], "shape", inner[key]) for key in self.agent_keys})
+        self.obs_shape, self.act_shape = (
+            {key: field.shape for key, field in spaces_by_agent(name, spaces, self.agent_keys).items()}
+            for name, spaces in (("obs_space", self.observation_space), ("act_space", self.action_space))
+        )
         fields = {field_name(key): kind.field for key, kind in self._kept.items()}
         schema = Schema(reward=None, **fields)
         self._ring = EpisodeRing(schema, self.buffer_size, self.max_eps_len, Sequence(self.max_eps_len), seed)
