@@ -11,6 +11,7 @@ import pytest
 import recollect as rc
 from recollect.compat.xuance import memory_offline, memory_tools
 from recollect.compat.xuance.v1_1 import memory_tools as older
+from recollect.compat.xuance.v1_1 import memory_tools_marl as older_many
 
 BOX = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
 ACT = gymnasium.spaces.Discrete(4)
@@ -250,3 +251,13 @@ def test_a_data_set() -> None:
     assert (buffer.sample()["rewards"] < 8).all()
     with pytest.raises(rc.errors.OptionError, match="dataset must have terminals"):
         buffer.d4rl2buffer({key: value for key, value in data.items() if key != "terminals"})
+
+
+def test_actions_of_many_agents_that_their_space_does_not_have() -> None:
+    buffer = older_many.MARL_OffPolicyBuffer(2, None, (3,), ACT, (2, 1), (2,), 1, 4, 2)
+    obs = np.zeros((1, 2, 3), np.float32)
+    step_data = {"obs": obs, "obs_next": obs, "rewards": np.zeros((1, 2, 1)), "terminals": np.zeros((1, 2), bool)}
+    with pytest.raises(rc.errors.StepError, match=r"^actions must be from 0 to 3, got 9"):
+        buffer.store(step_data | {"actions": np.array([[0, 9]])})
+    buffer.store(step_data | {"actions": np.array([[0.0, 3.0]])})
+    assert buffer.data["actions"][0, 0].tolist() == [0, 3]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect.compat.checks import at_least, flags_of, per_environment
+from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.nests import field_of, field_of_shape
 from recollect.compat.saving import Lasting, exclusive
 from recollect.compat.xuance.slots import Array, Slots
@@ -122,6 +122,7 @@ class StepsBuffer(BaseBuffer, Lasting):
             StepError: With every name that is missing or does not fit. Nothing is stored.
         """
         missing(step_data, self._needed)
+        within("actions", self.act_space, step_data["actions"])
         step = {
             field_name(key): step_data[key]
             for key in self._names

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recollect.compat.checks import at_least, flags_of, index, stored
+from recollect.compat.checks import at_least, flags_of, index, stored, within
 from recollect.compat.drawing import seed_of
 from recollect.compat.nests import field_of, field_of_shape
 from recollect.compat.saving import Lasting, exclusive
@@ -141,6 +141,7 @@ class EpisodesBuffer(BaseBuffer, Lasting):
             raise StepError((Problem("store_episodes", rule, "its first step"),))
         if (going & ((times < 0) | (times >= self.max_eps_len))).any():
             raise OptionError("t_envs", f"be from 0 to {self.max_eps_len - 1}", repr(t_envs))
+        within("actions", self.act_space, step["actions"])
         problems: list[Problem] = []
         arrays = {key: self._stored(key, key, value, (self.n_envs,), problems) for key, value in step.items()}
         if problems:
