@@ -242,8 +242,9 @@ def chosen(tensor: torch.Tensor, which: Some) -> torch.Tensor:
 
 def _index_for(target: Any, index: Any) -> Any:
     """An index as arrays or tensors take it: some episodes, and of each of them some times."""
-    both = len(index) == 2 and all(isinstance(part, torch.Tensor) for part in index)
-    if both:
+    if type(index[0]) is slice and type(index[-1]) is slice:
+        return index
+    if all(isinstance(part, torch.Tensor) for part in index) and len(index) == 2:
         index = (index[0][:, None], index[1])
     if isinstance(target, np.ndarray):
         return tuple(part.numpy() if isinstance(part, torch.Tensor) else part for part in index)
