@@ -191,6 +191,27 @@ CONTESTS["positions_r2d2"] = Contest(
     first=11,
     module="partially_observed",
 )
+CONTESTS["lunar_dqn"] = Contest(
+    "LunarLander-v3",
+    DQNConfig(
+        lr=1.5e-3,
+        lr_end=0.02,
+        lr_steps=300_000,
+        batch_size=128,
+        n_step=4,
+        tau=0.01,
+        update_every=4,
+        dueling=True,
+        per_alpha=0.4,
+        per_beta_steps=300_000,
+        epsilon_end=0.02,
+        epsilon_steps=60_000,
+    ),
+    ("return",),
+    "250 at 300k",
+    steps=300_000,
+    num_envs=8,
+)
 CHEETAH: dict[str, Any] = {"seeds": 3, "episodes": 100}
 CONTESTS |= {
     "cheetah_td3": Contest(
