@@ -261,3 +261,11 @@ def test_actions_of_many_agents_that_their_space_does_not_have() -> None:
         buffer.store(step_data | {"actions": np.array([[0, 9]])})
     buffer.store(step_data | {"actions": np.array([[0.0, 3.0]])})
     assert buffer.data["actions"][0, 0].tolist() == [0, 3]
+
+
+def test_actions_that_lack_a_part_are_refused_with_its_name() -> None:
+    nest = gymnasium.spaces.Dict({"a": ACT, "b": ACT})
+    buffer = memory_tools.DummyOffPolicyBuffer(BOX, nest, None, 1, 4, 2)
+    with pytest.raises(rc.errors.StepError, match="acts/b must be given, got nothing"):
+        buffer.store(**step(1, acts={"a": np.array([0])}))
+    assert buffer.size == 0

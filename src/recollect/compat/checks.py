@@ -71,12 +71,13 @@ def stored(name: str, value: Any, shape: tuple[int, ...], dtype: Any, problems: 
 def within(name: str, space: Any, value: Any) -> None:
     """Refuse actions that a discrete space, or one in a nest of spaces, does not have."""
     inner = getattr(space, "spaces", None)
-    if isinstance(inner, Mapping):
-        for key, below in inner.items():
-            within(f"{name}/{key}", below, value[key])
-    elif isinstance(inner, (tuple, list)):
-        for place, below in enumerate(inner):
-            within(f"{name}/{place}", below, value[place])
+    if inner is not None:  # what is missing, or not nested alike, is refused when it is stored
+        parts = inner if isinstance(inner, Mapping) else dict(enumerate(inner))
+        given = value if isinstance(value, Mapping) else dict(enumerate(value)) if isinstance(value, tuple) else {}
+        for key, below in parts.items():
+            if key in given:
+                within(f"{name}/{key}", below, given[key])
+        return
     counts = getattr(space, "nvec", getattr(space, "n", None) if getattr(space, "shape", None) == () else None)
     if counts is None:
         return

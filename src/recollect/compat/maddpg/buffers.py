@@ -92,7 +92,10 @@ class Buffer(Lasting):
             memory = self._make(0)
             memory.random_state = self._memory.random_state
         memory.append(**step, terminated=terminated, truncated=False)
-        self._adopt(memory, {"count": self._count + 1})
+        if memory is self._memory:
+            self._count += 1
+        else:
+            self._adopt(memory, {"count": self._count + 1})
 
     @exclusive
     def _get_storage_idx(self, inc: int | None = None) -> Any:

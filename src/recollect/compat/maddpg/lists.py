@@ -39,16 +39,22 @@ class ReplayBuffer:
         """Store a transition; once there are ``capacity``, the oldest makes room."""
         ended = flags_of("done", done, np.shape(done))
         step = dict(zip(_NAMES, (state, action, reward, next_state, ended), strict=True))
-        fields = {name: _like(name, value) for name, value in step.items()}
-        fields["state"] = fields["next_state"] = _wider(fields["state"], fields["next_state"])
-        memory = self._memory
+        flags = {"terminated": bool(ended.all()), "truncated": False}
+        memory, fields = self._memory, self._fields
         if memory is None or self.capacity == 1:
+            fields = _fields_of(step)
             memory = self._make(fields, self._seed)
-        elif (wider := {name: _wider(self._fields[name], fields[name]) for name in fields}) != self._fields:
-            fields, memory = wider, self._moved(wider, memory)
+            memory.append(**step, **flags)
         else:
-            fields = self._fields
-        memory.append(**step, terminated=bool(ended.all()), truncated=False)
+            try:
+                memory.append(**step, **flags)
+            except StepError:
+                more = _fields_of(step)
+                wider = {name: _wider(fields[name], more[name]) for name in fields}
+                if wider == fields:
+                    raise
+                fields, memory = wider, self._moved(wider, memory)
+                memory.append(**step, **flags)
         self._memory, self._fields = memory, fields
         self.position = (self.position + 1) % self.capacity
 
@@ -111,6 +117,13 @@ class PolicyBuffer(list[Any]):
         advantages = targets.normalize(returns)[:, 0]
         steps = ((advantage, step.s, step.a) for advantage, step in zip(advantages, self, strict=True))
         return zip(*steps, strict=True)
+
+
+def _fields_of(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields for transitions like one."""
+    fields = {name: _like(name, value) for name, value in step.items()}
+    fields["state"] = fields["next_state"] = _wider(fields["state"], fields["next_state"])
+    return fields
 
 
 def _like(name: str, value: Any) -> Any:
