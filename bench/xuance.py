@@ -30,7 +30,8 @@ Written by `bench/xuance.py` on {day}. XuanCe from pip with its own settings (`g
 CartPole-v1, Pendulum-v1 (SAC, TD3) or simple_spread_v3, the same script unmodified: `recollect-xuance -- script.py`.
 CPU seconds of training and of its memory's methods, medians of {times} runs that take turns; mebibytes that the process
 grew by. The last column is the largest difference of a logged loss, relative to the largest loss, when our memory draws
-what XuanCe's would (rollouts draw nothing).
+what XuanCe's would (rollouts draw nothing). For both alike, `pettingzoo.mpe` means mpe2, as newer PettingZoo has none,
+and the Huber loss that XuanCe's COMA makes with a delta of None, which torch refuses, gets one.
 
 {table}
 """

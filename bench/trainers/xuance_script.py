@@ -97,7 +97,6 @@ def main() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     spent, start = watch(agents.memory), time.process_time()
     agents.train(steps // config.parallels)
-    weights = [parameter.detach().double().sum().item() for parameter in agents.policy.parameters()]
     kind = type(agents.memory)
     found = {
         "memory": f"{kind.__module__}.{kind.__name__}",
@@ -105,7 +104,6 @@ def main() -> None:
         "in_memory": spent[0],
         "mebibytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
         "losses": losses,
-        "weights": weights,
     }
     print(json.dumps(found), file=out)
 

@@ -90,9 +90,7 @@ class EpisodeBatch:
 
     def _get_num_items(self, indexing_item: Any, max_size: int) -> int:
         """How many of so many an index means."""
-        if isinstance(indexing_item, slice):
-            return len(range(*indexing_item.indices(max_size)))
-        return len(indexing_item)
+        return counted(indexing_item, max_size)
 
     def _check_safe_view(self, v: Any, dest: Any) -> None:
         """Refuse a value that cannot be laid over its place without changing what belongs to whom."""
