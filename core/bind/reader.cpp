@@ -1,4 +1,5 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -157,6 +158,15 @@ class NamedReader {
   std::int64_t ready() {
     nb::gil_scoped_release release;
     return reader_->locked([](const Anchors& anchors, Sampler&, Philox&) { return anchors.count(); });
+  }
+
+  // What draws are in proportion to: the sum over all rows that can be drawn, and the least of a row.
+  std::pair<double, double> standing() {
+    nb::gil_scoped_release release;
+    return reader_->locked([](const Anchors& anchors, Sampler& sampler, Philox&) {
+      const Standing found = sampler.standing(anchors);
+      return std::make_pair(found.total, found.least);
+    });
   }
 
   // All rows that can be drawn, in random order: lanes and serials.
@@ -335,6 +345,7 @@ void bind_reader(nb::module_& module) {
       .def("priorities", &NamedReader::priorities,
            nb::sig("def priorities(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("ready", &NamedReader::ready)
+      .def("standing", &NamedReader::standing)
       .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
       .def("freeze", &NamedReader::freeze, "held"_a, "file"_a, "journal"_a, "synced"_a,
            nb::sig("def freeze(self, held: object, file: int, journal: int, synced: bool) -> "

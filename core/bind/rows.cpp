@@ -15,7 +15,7 @@ using namespace nb::literals;
 
 namespace recollect {
 
-bool Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays, bool replay) {
+bool Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays, How how) {
   if (lane < 0 || lane >= timeline().lanes() || serial < 0 || serial > kMostSerials)
     throw std::invalid_argument("rows out of range");
   if (arrays.size() != columns_.size()) throw std::invalid_argument("an array a field");
@@ -32,8 +32,9 @@ bool Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const 
   nb::gil_scoped_release release;
   bool right = true;
   const auto* given = data_of<std::uint8_t>(kept[0]);
+  if (how == How::kReceive) return shelf_->receive(lane, serial, count, given, sources);
   shelf_->write([&] {
-    if (replay)
+    if (how == How::kReplay)
       right = timeline().replay(lane, serial, count, given, sources);
     else
       timeline().ground().put(lane, serial, count, given, sources);
@@ -98,7 +99,18 @@ void bind_files(nb::module_& module) { module.def("hurry", &hurry, "file"_a); }
 void bind_rows(nb::class_<Store>& type) {
   type.def_static("bytes_for", &Timeline::bytes_for, "lanes"_a, "span"_a, "pitches"_a)
       .def("take", &Store::take, "index"_a, "runs"_a, "into"_a)
-      .def("put", &Store::put, "lane"_a, "serial"_a, "flags"_a, "arrays"_a, "replay"_a)
+      .def(
+          "put",
+          [](Store& store, std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays, bool replay) {
+            return store.put(lane, serial, flags, arrays, replay ? Store::How::kReplay : Store::How::kPut);
+          },
+          "lane"_a, "serial"_a, "flags"_a, "arrays"_a, "replay"_a)
+      .def(
+          "receive",
+          [](Store& store, std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays) {
+            return store.put(lane, serial, flags, arrays, Store::How::kReceive);
+          },
+          "lane"_a, "serial"_a, "flags"_a, "arrays"_a)
       .def(
           "adopt",
           [](Store& store, std::int64_t lane, std::int64_t tail, std::int64_t head, std::int64_t start,

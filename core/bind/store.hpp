@@ -29,9 +29,11 @@ class Store {
   // nothing and returns false, and the caller finds out why.
   bool append(const nanobind::dict& step, nanobind::handle lanes, bool block);
 
-  // Puts rows of one lane as they are into the slots of their serials, an array a field. Replayed ones are appended; false
-  // if they do not go on where the lane ends.
-  bool put(std::int64_t lane, std::int64_t serial, nanobind::handle flags, const nanobind::list& arrays, bool replay);
+  // Puts rows of one lane as they are into the slots of their serials, an array a field. Those that are replayed from a
+  // journal, or received from another timeline and logged in turn, are appended; false if they do not go on where the lane
+  // ends.
+  enum class How { kPut, kReplay, kReceive };
+  bool put(std::int64_t lane, std::int64_t serial, nanobind::handle flags, const nanobind::list& arrays, How how);
   // Copies a field (-1: the flags) of runs of rows, [n, 3] lane, serial and count, side by side; returns their bytes.
   // Without a lock: the caller knows that nobody writes there, or finds out afterwards.
   std::int64_t take(std::int64_t index, nanobind::handle runs, nanobind::handle into) const;

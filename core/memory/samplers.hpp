@@ -20,6 +20,11 @@ struct SamplerState {
   double largest = 0;  // priority that new rows get
 };
 
+// What draws are in proportion to: the sum over all rows, and the least of a row; 0 where there is none.
+struct Standing {
+  double total, least;
+};
+
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -29,6 +34,10 @@ class Sampler {
   // rows, but never none of this memory's.
   virtual std::int64_t draw(const Anchors& anchors, Philox& random, std::int64_t n, double beta, Row* rows,
                             float* weights) = 0;
+  // Up to date with the anchors; rows that are drawn alike count 1 each.
+  virtual Standing standing(const Anchors& anchors) {
+    return {static_cast<double>(anchors.count()), anchors.count() > 0 ? 1.0 : 0.0};
+  }
   virtual std::size_t bytes() const { return 0; }
   // Called when the memory has been emptied.
   virtual void forget() {}
@@ -285,8 +294,11 @@ class PrioritizedSampler final : public Sampler {
     tree_.set(leaves_.data(), values_.data(), static_cast<std::int64_t>(leaves_.size()));
   }
 
+  Standing standing(const Anchors& anchors) override {
+    follow(anchors);
+    return {tree_.total(), tree_.least()};
+  }
   double priority(std::int64_t leaf) const { return tree_.get(leaf); }
-  double largest() const { return largest_; }
   std::size_t bytes() const override { return tree_.bytes(); }
   void forget() override { largest_ = 1.0; }
   SamplerState state(const Anchors& anchors) override {

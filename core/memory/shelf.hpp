@@ -63,6 +63,19 @@ class Shelf final : public Forkable {
     checked([&] { timeline.append(steps, [] {}); });
     return true;
   }
+  // Appends rows of another timeline, once no row that they overwrite is held; false if they do not go on where the lane ends.
+  bool receive(std::int64_t lane, std::int64_t serial, std::int64_t count, const std::uint8_t* flags,
+               const std::vector<Source>& sources) {
+    bool received = false;
+    write_once([] { return true; }, [&](Turn& turn) {
+      const Midway block{*this};
+      received = timeline.receive(lane, serial, count, flags, sources, [&] {
+        midway_ = true;
+        turn.wait();
+      });
+    });
+    return received;
+  }
   // Cuts a lane, once its rows are not held.
   void cut(std::int64_t lane) {
     write_once([&] { return !timeline.holding(); }, [&](Turn&) { timeline.cut(lane); });

@@ -248,6 +248,33 @@ class Timeline {
     return true;
   }
 
+  // Appends rows that another timeline of the same fields wrote; false, and nothing changed, if they do not go on where the
+  // lane ends or form no episodes. Where none is open here they begin one, whatever they were there. Like `append`, it
+  // waits for rows that are held.
+  template <class Wait>
+  bool receive(std::int64_t lane, std::int64_t serial, std::int64_t count, const std::uint8_t* flags,
+               const std::vector<Source>& sources, const Wait& wait) {
+    if (count < 1 || count > ground_.span) return false;
+    while (holds(lane, head(lane) + count - ground_.span)) wait();
+    const std::int64_t head = this->head(lane), claim = head + count;
+    if (serial != head || claim > kMostSerials || flags[0] == kClosing) return false;
+    std::vector<std::uint8_t> marked(flags, flags + count);
+    const bool first = begins(lane, head);
+    if (first) marked[0] |= kFirst;
+    if (!are_episodes(marked.data(), count, ground_.loose, 0, count, first ? 0 : -1)) return false;
+    if (records_ && records_->raise(lane, claim, ground_.span / 16)) records_->write();
+    ground_.states[lane].claim.store(claim, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);  // before the rows
+    ground_.put(lane, serial, count, marked.data(), sources);
+    const Steps lone{1, 1, &lane, {}, {}, false, nullptr};
+    if (journal_) log(lone, {claim}, 0);
+    const std::int64_t ended = this->lane(lane).closed.size();
+    publish(lane, claim);
+    ++version_;
+    if (most_episodes_ != kNone && this->lane(lane).closed.size() > ended) trim(lone);
+    return true;
+  }
+
   // Logs what is written from now on; null ends that.
   void log_to(std::unique_ptr<Journal> journal) { journal_ = std::move(journal); }
   bool logging() const { return journal_ != nullptr; }
@@ -363,18 +390,23 @@ class Timeline {
     ground_.write(rows_, steps.fields, false);
     ground_.write(repeats_, steps.fields, true);
     ground_.write(closings_, steps.finals, true);
-    if (journal_) log(steps, from);
+    if (journal_) {
+      std::vector<std::int64_t> claims;
+      for (const Cursor& cursor : cursors_) claims.push_back(cursor.claim);
+      log(steps, claims, from);
+    }
     for (std::int64_t i = 0; i < steps.width; ++i)
       publish(steps.lane(i), cursors_[static_cast<std::size_t>(i)].claim);
   }
 
-  // Logs the rows that were written from a step on; if that fails they do not count, but what they overwrote is gone.
-  void log(const Steps& steps, std::int64_t from) {
+  // Logs the rows up to `claims`, by lane, that were written from a step on; if that fails they do not count, but what they
+  // overwrote is gone.
+  void log(const Steps& steps, const std::vector<std::int64_t>& claims, std::int64_t from) {
     try {
       journal_->mark();
       journal_->begin(Journal::kRows);
       for (std::int64_t i = 0; i < steps.width; ++i)
-        ground_.log(*journal_, steps.lane(i), head(steps.lane(i)), cursors_[static_cast<std::size_t>(i)].claim);
+        ground_.log(*journal_, steps.lane(i), head(steps.lane(i)), claims[static_cast<std::size_t>(i)]);
       if (!journal_->empty()) journal_->write();
       journal_->settle();
     } catch (const std::system_error& error) {

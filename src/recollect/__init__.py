@@ -5,6 +5,7 @@
 >>> memory = rc.Memory(schema, capacity=1000, lanes=2, window=rc.NStep(3, gamma=0.99), seed=0)
 """
 
+import importlib as _importlib
 import typing as _typing
 
 from recollect import errors
@@ -37,6 +38,7 @@ from recollect.schema import Field, Group, Schema
 from recollect.tensors import to_torch
 
 if _typing.TYPE_CHECKING:
+    from recollect import distributed
     from recollect.train.policy import load_policy
 
 __version__ = "0.1.0"
@@ -67,6 +69,7 @@ __all__ = [
     "Uniform",
     "Window",
     "Writer",
+    "distributed",
     "errors",
     "load_policy",
     "targets",
@@ -79,4 +82,6 @@ def __getattr__(name: str) -> object:
         from recollect.train.policy import load_policy
 
         return load_policy
+    if name == "distributed":  # for Ray
+        return _importlib.import_module("recollect.distributed")
     raise AttributeError(f"module 'recollect' has no attribute {name!r}")

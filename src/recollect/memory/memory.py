@@ -15,6 +15,7 @@ from recollect.memory.batch import Batch, Nest, nested
 from recollect.memory.copying import packed, unpacked
 from recollect.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
 from recollect.memory.newest import newest
+from recollect.memory.packing import pack, unpack
 from recollect.memory.parts import check_parts
 from recollect.memory.prefetch import Prefetch
 from recollect.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
@@ -329,6 +330,56 @@ class Memory:
             f"Memory({used:,} steps in {self.capacity:,} rows, {self.lanes} lane{'s' if self.lanes > 1 else ''}, "
             f"{self.nbytes / 2**20:.1f} MiB, {self.sampler}, {self.window}, {self.schema})"
         )
+
+    # ---- on to other memories --------------------------------------------------------------------------------------
+
+    @property
+    def heads(self) -> np.ndarray[Any, Any]:
+        """The serial that every lane's next row gets, ``[lanes]``."""
+        return self._store.heads()[1]
+
+    @property
+    def standing(self) -> tuple[float, float]:
+        """What draws are in proportion to: the sum over all rows that can be drawn (of priorities raised to alpha, or 1
+        each where all are drawn alike), and the least of a row.
+        """
+        return self._reader.standing()
+
+    def pack_rows(self, runs: Any, serials: Any = None) -> bytes:
+        """Rows as bytes, closing rows included, for ``receive_rows`` of another memory of the same schema.
+
+        Args:
+            runs: Lane, first serial and count of rows that there are, ``[n, 3]``. Nothing may overwrite them meanwhile.
+            serials: Lane, first serial and count of each run at the receiver; None: as here.
+        """
+        table = np.asarray(runs, np.int64).reshape(-1, 3)
+        tails, heads = self._store.heads()
+        for lane, first, count in table.tolist():
+            lane = checks.whole("lane", lane, 0, self.lanes - 1)
+            if not (count >= 1 and tails[lane] <= first and first + count <= heads[lane]):
+                raise refusals.stale(0, lane, first, tails, heads)
+        return pack(self._store, self.schema, table, table if serials is None else serials)  # type: ignore[arg-type]
+
+    def receive_rows(self, rows: bytes) -> int:
+        """Append packed rows; returns how many steps they were. Rows that lanes have already are passed over.
+
+        So rows that come twice are stored once. A run has to go on where its lane ends, or begin before that.
+
+        Raises:
+            OptionError: If they do not fit. Runs before the first that does not are stored.
+        """
+        self._ground.write_to(None)
+        steps = 0
+        for run in unpack(self.schema, self.lanes, self._span, rows):
+            head = int(self._store.heads()[1][run.lane])
+            fresh = run.after(head)
+            if not len(fresh.flags):
+                continue
+            if not self._store.receive(fresh.lane, fresh.serial, fresh.flags, fresh.arrays):
+                got = f"{len(fresh.flags)} rows from serial {fresh.serial} on"
+                raise OptionError("rows", f"form episodes that go on at serial {head} of lane {run.lane}", got)
+            steps += fresh.steps
+        return steps
 
     # ---- lasting ---------------------------------------------------------------------------------------------------
 

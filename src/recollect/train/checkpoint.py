@@ -21,7 +21,7 @@ from torch import Tensor
 
 from recollect.errors import RecollectError, RunError
 from recollect.memory import Memory, Rollout, Storage
-from recollect.train.files import own, put
+from recollect.files import own, put
 
 __all__ = [
     "check_settings",

@@ -18,7 +18,7 @@ from recollect.agents.interface import Exports, Learner
 from recollect.envs.interface import AgentGroup
 from recollect.errors import MissingExtra, OptionError, RunError
 from recollect.learn import kernels
-from recollect.train.files import put
+from recollect.files import put
 
 __all__ = ["example_inputs", "load_agents", "save_agents", "to_onnx", "to_torch_export"]
 

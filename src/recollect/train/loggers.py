@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from recollect.errors import MissingExtra, OptionError
-from recollect.train.files import own, put
+from recollect.files import own, put
 from recollect.train.metrics import PREFIXES
 
 __all__ = ["LOGGERS", "JsonLines", "Logger", "Records", "charted", "check_installed", "check_loggers", "read_metrics"]

@@ -25,7 +25,7 @@ from recollect.train.collect import Collector, LocalCollector
 from recollect.train.config_file import read_run, same_settings, with_imports, write_config
 from recollect.train.environments import make_drawable_env, make_env
 from recollect.train.evaluate import evaluate, record_video
-from recollect.train.files import own
+from recollect.files import own
 from recollect.train.loggers import Records, check_installed
 from recollect.train.metrics import Since
 from recollect.train.pictures import draw_curve

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.errors import OptionError
-from recollect.train.files import own
+from recollect.files import own
 from recollect.train.loggers import read_metrics
 from recollect.train.metrics import evaluations
 
