@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from recollect.errors import MissingExtra, OptionError
+from recollect.errors import MissingExtra, OptionError, StorageError
 
 __all__ = ["connect", "import_ray"]
 
@@ -47,11 +49,32 @@ def connect(address: str = "auto", **options: Any) -> bool:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     if address != "local":
         try:
-            ray.init(address=address, **quiet)
+            with _on_loopback() if address.startswith(_LOOPBACK) else nullcontext():
+                ray.init(address=address, **quiet)
             return False
         except ConnectionError:
             if address != "auto":
                 raise
-    chosen = {"include_dashboard": False, "_node_ip_address": _LOOPBACK, **quiet, **options}
-    ray.init(address="local", **chosen)
+    with _on_loopback():
+        ray.init(address="local", **{"include_dashboard": False, **quiet, **options})
+    found = ray.util.get_node_ip_address()
+    if found != _LOOPBACK:
+        ray.shutdown()
+        remedy = "Start Ray yourself (ray start --head) and give its address."
+        raise StorageError("Ray", f"listen on {_LOOPBACK} alone", found, remedy)
     return True
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Has Ray listen on loopback, as it does on macOS and Windows; elsewhere it listens on all addresses, whichever is
+    asked for.
+    """
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before

@@ -257,6 +257,10 @@ class ActorProcesses:
         """Nothing: actors in processes begin anew."""
         return {}, None, {}
 
+    def metrics(self) -> dict[str, float]:
+        """Nothing."""
+        return {}
+
     def close(self) -> None:
         """End all actors."""
         self._board.learner[1] = 1

@@ -33,6 +33,7 @@ __all__ = [
     "load_kept",
     "load_memory",
     "load_state",
+    "memory_folder",
     "save_checkpoint",
 ]
 
@@ -66,7 +67,7 @@ def save_checkpoint(
     learner: Mapping[str, Tensor],
     actor: Mapping[str, Tensor],
     env: Mapping[str, Any] | None,
-    memory: Memory | Rollout | None,
+    memory: Any,
     counters: Mapping[str, Any],
     history: int = 0,
 ) -> None:
@@ -192,11 +193,17 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
             )
 
 
-def load_memory(folder: Path, kind: type[Memory] | type[Rollout] = Memory, storage: Storage | None = None) -> Any:
-    """The memory of a checkpoint, or its rollout."""
+def memory_folder(folder: Path) -> Path:
+    """Where the memory of a checkpoint is."""
     path = folder / f"memory-{load_checkpoint(folder)['place']}"
     if not path.exists():
         raise RunError(str(path), "be there", "nothing", _REMEDY)
+    return path
+
+
+def load_memory(folder: Path, kind: type[Memory] | type[Rollout] = Memory, storage: Storage | None = None) -> Any:
+    """The memory of a checkpoint, or its rollout."""
+    path = memory_folder(folder)
     return kind.load(path) if storage is None else Memory.load(path, storage=storage)
 
 

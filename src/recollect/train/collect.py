@@ -56,6 +56,9 @@ class Collector(Protocol):
     def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
         """The actor's state, the environments' if they can be kept, and returns of episodes that go on."""
 
+    def metrics(self) -> dict[str, float]:
+        """What else there is to log, by name."""
+
     def close(self) -> None:
         """Let go of environments and processes."""
 
@@ -108,6 +111,10 @@ class LocalCollector:
         """The actor's state, the environments' if they can be kept, and returns of episodes that go on."""
         kept = self._env.snapshot() if isinstance(self._env, Snapshots) else None
         return self._actor.state_dict(), kept, self._returns.state_dict()
+
+    def metrics(self) -> dict[str, float]:
+        """Nothing."""
+        return {}
 
     def close(self) -> None:
         """Close the environments."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 from recollect.agents.interface import Algorithm, Experience
+from recollect.distributed import connect
 from recollect.envs.dice import seeds
 from recollect.envs.video import save_video
 from recollect.errors import OptionError, RunError
@@ -21,6 +24,7 @@ from recollect.memory import Memory, Shared
 from recollect.train import checkpoint
 from recollect.train.actors import ActorProcesses
 from recollect.train.callbacks import Callback, RunState, call
+from recollect.train.cluster import ClusterActors, RemoteEvaluation
 from recollect.train.collect import Collector, LocalCollector
 from recollect.train.config_file import read_run, same_settings, with_imports, write_config
 from recollect.train.environments import make_drawable_env, make_env
@@ -30,6 +34,7 @@ from recollect.train.loggers import Records, check_installed
 from recollect.train.metrics import Since
 from recollect.train.pictures import draw_curve
 from recollect.train.settings import RunConfig, about, device_is_here, immutable_settings, resolved, with_networks
+from recollect.train.sharded import ShardedMemory
 from recollect.train.signals import interruptible
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
@@ -162,12 +167,21 @@ class _Run:
         self._schedule = algorithm.schedule(config.num_envs)
         self._eval_env = make_env(algorithm, name, config.eval_episodes, config.env_options)
         self._learner = algorithm.learner(self._eval_env, device=config.device, seed=learner_seed)
-        self._shared = f"run-{os.getpid()}-{secrets.token_hex(4)}" if config.actors else None
+        local = bool(config.actors) and not config.cluster
+        self._shared = f"run-{os.getpid()}-{secrets.token_hex(4)}" if local else None
         memory: dict[str, Any] = {"lanes": config.num_envs, "seed": memory_seed, "storage": self._storage}
         self._memory: Experience = algorithm.memory(self._eval_env, **memory)
+        self._evaluation: RemoteEvaluation | None = None
+        self._sharded: Callable[[Path | None], ShardedMemory] | None = None
+        if config.cluster:
+            self._sharded = partial(sharded_memory, config, folder, self._memory)
+            self._memory = self._sharded(None)
+            self._evaluation = RemoteEvaluation(name, algorithm, config)
         self._state = RunState(folder, self._learner, self._memory)
         self._collector: Collector
-        if self._shared is not None:
+        if isinstance(self._memory, ShardedMemory):
+            self._collector = ClusterActors(name, algorithm, config, self._memory, self._state)
+        elif self._shared is not None:
             self._collector = ActorProcesses(name, algorithm, config, self._memory, self._shared, self._state)
         else:
             env = make_env(algorithm, name, config.num_envs, config.env_options)
@@ -176,6 +190,8 @@ class _Run:
         self._since = Since(0, 0)
         self._metrics: dict[str, float] = {}
         self._evaluated = 0
+        self._pending: dict[str, float] = {}
+        """What is logged with the evaluation that is going on."""
         self._records: Records | None = None
         self._stopped: list[int] = []
 
@@ -191,9 +207,13 @@ class _Run:
         state.steps, state.updates, state.episodes = counters["steps"], counters["updates"], counters["episodes"]
         self._metrics, self._evaluated = counters["metrics"], counters["evaluated"]
         kind = type(self._memory)
-        if isinstance(self._memory, Memory):
+        if isinstance(self._memory, (Memory, ShardedMemory)):
             self._memory.close()
-        self._memory = state.memory = checkpoint.load_memory(self._folder, kind, self._storage)
+        if self._sharded is not None:
+            self._memory = self._sharded(checkpoint.memory_folder(self._folder))
+        else:
+            self._memory = checkpoint.load_memory(self._folder, kind, self._storage)
+        state.memory = self._memory
         with checkpoint.fitting(self._folder):
             self._learner.load_state_dict(learner)
             self._since = Since(state.steps, state.updates)
@@ -225,6 +245,7 @@ class _Run:
                     before = state.steps
                     self._collect()
                     self._learn()
+                    self._take_evaluation(wait=False)
                     call(self._callbacks, "on_step", state)
                     if _passed(config.eval_every, before, state.steps):
                         self._evaluate()
@@ -233,6 +254,7 @@ class _Run:
                 done = state.steps >= config.steps
                 if done and self._evaluated != state.steps:
                     self._evaluate()
+                self._take_evaluation(wait=not stopped)
                 done = done and not stopped
                 self._save()
                 if done:
@@ -243,6 +265,8 @@ class _Run:
             self._records.close()
             self._collector.close()
             self._eval_env.close()
+            if self._evaluation is not None:
+                self._evaluation.close()
 
     @property
     def _stopping(self) -> bool:
@@ -279,17 +303,39 @@ class _Run:
         self._collector.publish(self._learner.weights(), state.updates)
 
     def _evaluate(self) -> None:
+        """Evaluate here and now; on a cluster begin to, beside learning."""
         state = self._state
         longest = self._eval_env.max_episode_steps or self.config.eval_max_steps
-        found = evaluate(self._learner, self._eval_env, self._eval_seed, longest, going_on=lambda: not self._stopped)
-        if found is None:
+        if self._evaluation is None:
+            found = evaluate(self._learner, self._eval_env, self._eval_seed, longest, lambda: not self._stopped)
+            if found is not None:
+                self._record(found, self._measured())
             return
-        self._metrics = {**found, **self._since.take(state.steps, state.updates, self._memory)}
+        self._take_evaluation(wait=True)  # of the one before
+        self._evaluation.begin(self._learner.state_dict(), self._eval_seed, longest)
+        self._pending = self._measured()
         self._evaluated = state.steps
+
+    def _measured(self) -> dict[str, float]:
+        """What is logged beside an evaluation, and the step it is of."""
+        state = self._state
+        since = self._since.take(state.steps, state.updates, self._memory)
+        return {**since, **self._collector.metrics(), "train/updates": state.updates, "step": state.steps}
+
+    def _take_evaluation(self, *, wait: bool) -> None:
+        if self._evaluation is not None and self._evaluation.going:
+            found = self._evaluation.take(wait=wait)
+            if found is not None:
+                self._record(found, self._pending)
+
+    def _record(self, found: Mapping[str, float], measured: Mapping[str, float]) -> None:
+        state, logged = self._state, {**found, **measured}
+        step, updates = int(logged.pop("step")), logged.pop("train/updates")
+        self._metrics, self._evaluated = logged, step
         if self._progress is not None:
             self._progress(state.steps, self.config.steps, self._metrics)
         assert self._records is not None
-        self._records.write(state.steps, {**self._metrics, "train/updates": state.updates})
+        self._records.write(step, {**self._metrics, "train/updates": updates})
         draw_curve(self._folder, f"{self._algorithm.name} on {self._name}")
         call(self._callbacks, "on_evaluate", state, self._metrics)
 
@@ -320,6 +366,20 @@ class _Run:
             save_video(own(self._folder / "episode.gif"), pictures, fps=10)
         except Exception as error:  # all has been learned and saved
             warnings.warn(f"{self._name} could not be recorded: {error}", stacklevel=2)
+
+
+def sharded_memory(config: RunConfig, folder: Path, template: Experience, source: Path | None) -> ShardedMemory:
+    """Shards on a cluster for what an algorithm learns from, new or as they were saved."""
+    if not isinstance(template, Memory):
+        remedy = "A rollout is of one policy, which actors that go on by themselves have not."
+        raise OptionError("cluster", "be empty for an algorithm that learns from rollouts", config.cluster, remedy)
+    connect(config.cluster)
+    kept = folder / "shards"
+    shutil.rmtree(kept, ignore_errors=True)  # of a run that was ended: its checkpoint is what counts
+    durability: dict[str, Any] = {"durability": config.durability}
+    if config.durability != "none":
+        durability["folder"] = kept
+    return ShardedMemory(template, source=source, shards=config.shards, seed=config.seed, **durability)
 
 
 def _passed(every: int, before: int, now: int) -> bool:

@@ -14,7 +14,7 @@ from recollect.memory import Memory, Shuffled
 
 __all__ = ["PREFIXES", "EpisodeReturns", "Since", "evaluations", "replay_age", "reward_names"]
 
-PREFIXES = ("train", "time", "memory", "info")
+PREFIXES = ("train", "time", "memory", "cluster", "info")
 """What begins the names of all that is not the result of an evaluation."""
 
 _PROBE = 64  # samples that the age of replayed rows is taken from

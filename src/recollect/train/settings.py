@@ -13,6 +13,7 @@ import torch
 
 from recollect.agents.interface import Algorithm
 from recollect.agents.registry import default_num_envs
+from recollect.distributed.shard import DURABILITIES
 from recollect.errors import OptionError
 from recollect.learn.factories import GIVEN, name_of
 from recollect.train.loggers import check_loggers
@@ -44,6 +45,15 @@ class RunConfig:
     """Vectorised environments; 0: as many as suit the algorithm."""
     actors: int = 0
     """Processes that step them beside the one that learns; 0: this one does, and runs repeat bit for bit."""
+    cluster: str = ""
+    """A Ray cluster that actors, shards of the memory and evaluations are on: auto (this machine's, or a new one),
+    local (a new one), or host:port. Empty: none."""
+    shards: int = 1
+    """Of the memory on a cluster."""
+    durability: str = "journal"
+    """What a shard that dies begins again with: none, snapshot, journal (all that it had acknowledged)."""
+    max_age: int = 0
+    """Versions of the policy that an actor on a cluster may be behind before it waits; 0: any."""
     seed: int = 1
     """What everything random depends on."""
     eval_every: int = 0
@@ -70,12 +80,14 @@ class RunConfig:
     """Options of the environment."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "eval_episodes", "eval_max_steps"):
+        for name in ("steps", "eval_episodes", "eval_max_steps", "shards"):
             if getattr(self, name) < 1:
                 raise OptionError(name, "be at least 1", getattr(self, name))
-        for name in ("seed", "save_every", "num_envs", "eval_every", "keep_checkpoints", "actors"):
+        for name in ("seed", "save_every", "num_envs", "eval_every", "keep_checkpoints", "actors", "max_age"):
             if getattr(self, name) < 0:
                 raise OptionError(name, "be at least 0", getattr(self, name))
+        if self.durability not in DURABILITIES:
+            raise OptionError("durability", f"be one of {', '.join(DURABILITIES)}", repr(self.durability))
         known_device(self.device)
         check_loggers(self.log)
 
@@ -98,7 +110,10 @@ def device_is_here(name: str) -> bool:
 def resolved(algorithm: Algorithm, run: RunConfig) -> RunConfig:
     """Settings in which nothing is left to the algorithm."""
     every = run.eval_every or max(-(-run.steps // _EVALUATIONS), 1)
-    return dataclasses.replace(run, num_envs=run.num_envs or default_num_envs(algorithm), eval_every=every)
+    actors = run.actors or (1 if run.cluster else 0)
+    return dataclasses.replace(
+        run, num_envs=run.num_envs or default_num_envs(algorithm), eval_every=every, actors=actors
+    )
 
 
 def about(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:

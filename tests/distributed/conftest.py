@@ -1,0 +1,16 @@
+"""A Ray cluster of this machine, started once a test process."""
+
+from pathlib import Path
+
+import pytest
+
+import recollect as rc
+
+
+@pytest.fixture(scope="session")
+def ray():
+    ray = pytest.importorskip("ray")
+    here = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
+    rc.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000, runtime_env=here)
+    yield ray
+    ray.shutdown()
