@@ -226,13 +226,13 @@ class Shards:
         put(place / _MANIFEST, json.dumps(about).encode())
 
     @classmethod
-    def load(cls, folder: str | Path, schema: Schema, capacity: int, **options: Any) -> Shards:
+    def load(cls, saved: str | Path, schema: Schema, capacity: int, **options: Any) -> Shards:
         """Shards that begin with what ``save`` left in a folder.
 
         Args:
             options: As of new shards; as many lanes and shards as were saved.
         """
-        place = checked_path("folder", folder).resolve()
+        place = checked_path("saved", saved).resolve()
         about = _read(place)
         if options.get("shards", 1) != about["shards"]:
             raise OptionError("shards", f"be the {about['shards']} that were saved", options.get("shards", 1))

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -29,17 +29,30 @@ _NAP = 0.002
 _MOST_UPDATES = 256  # batches whose errors wait for the next call to their shard
 
 
+class Restart(NamedTuple):
+    """A shard that died and began again."""
+
+    shard: int
+    held: int
+    """Steps that it held before, as far as was known."""
+    kept: int
+    """Steps that it began again with, or has got since."""
+
+
 @final
 @dataclass
 class _View:
     """One shard as a learner knows it."""
 
+    index: int
     handle: Any
     epoch: int = 0
     total: float = 0.0
     """What draws from it are in proportion to; 0: nothing, or not known."""
     least: float = 0.0
     heard: float = 0.0
+    known: int = 0
+    """The epoch that was heard of last, also if it is over."""
     updates: list[Update] = field(default_factory=list)
     look: Any = None
     """A call that asks how it stands."""
@@ -85,11 +98,13 @@ class ShardLearner(Iterator[Batch]):
         self._ahead, self._group = whole("ahead", ahead, 1, 1024), whole("group", group, 1, 1024)
         self._spec, self._sampler, self._limiter, self._timeout = spec, sampler, limiter, timeout
         self.tally, self._name = Tally(), f"learner-{secrets.token_hex(6)}"
-        self._views = [_View(handle) for handle in handles]
+        self._views = [_View(index, handle) for index, handle in enumerate(handles)]
         self._random = np.random.default_rng(spec.seed)
         self._calls: dict[Any, _Call] = {}
         self._ready: deque[Batch] = deque()
-        self.batches, self.failures = 0, 0
+        self.batches = 0
+        self.restarts: list[Restart] = []
+        """Shards that died and began again, as this learner noticed."""
         self._direct, self._drawn = direct, 0
         self._look_at_all(wait=True)
 
@@ -312,15 +327,19 @@ class ShardLearner(Iterator[Batch]):
         view.asked = time.monotonic()
 
     def _hear(self, view: _View, head: dict[str, Any]) -> None:
-        if head["epoch"] != view.epoch:
+        name = f"shard-{view.index}"
+        held = self.tally.held.get(name, [0, 0])[1]
+        self.tally.join(head["tally"])
+        if head["epoch"] != view.known:
             view.updates = [update for update in view.updates if update.epoch == head["epoch"]]
+            if view.known:
+                self.restarts.append(Restart(view.index, held, self.tally.held[name][1]))
+            view.known = head["epoch"]
         view.epoch, view.total, view.least = head["epoch"], head["total"], head["least"]
         view.heard, view.away = time.monotonic(), False
-        self.tally.join(head["tally"])
 
     def _lose(self, view: _View) -> None:
         """A shard died: nothing is known of it until it answers again."""
-        self.failures += 1
         view.total, view.least, view.epoch, view.updates = 0.0, 0.0, 0, []
         view.asked = time.monotonic()
 

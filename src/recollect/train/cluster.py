@@ -70,7 +70,7 @@ class _RemoteActor:
         self._lock = threading.Lock()
         self._weights: Weights | None = None
         self._newest, self._steps_of_all, self._budget, self._over = 0, 0, 0, False
-        self._counts: dict[str, float] = {"steps": 0, "episodes": 0, "lost": 0, "version": 0}
+        self._counts: dict[str, float] = {"steps": 0, "episodes": 0, "version": 0}
 
     def act(self) -> str:
         """Act until it is over; what went wrong, if anything did."""
@@ -123,7 +123,7 @@ class _RemoteActor:
                         counts[name] = counts.get(name, 0.0) + (float(ended[name].sum()) if ended else 0.0)
                     counts["episodes"] += int(np.count_nonzero(step.ended))
                     counts["steps"] += share
-                    counts["lost"], counts["version"] = writer.lost, version
+                    counts["version"] = version
                     self._budget -= share
                     self._steps_of_all += share
         env.close()
@@ -171,7 +171,7 @@ class ClusterActors:
         self._starts, self._versions, self._updates = 0, 0, 0
         self._weights: tuple[int, Weights] | None = None
         self._put: tuple[int, Any] | None = None
-        self._lost = {"actors": 0, "rows": 0}
+        self._lost = {"actors": 0, "shards": 0, "rows": 0}
 
     def begin(self, seed: int) -> None:
         """Start all actors."""
@@ -205,13 +205,14 @@ class ClusterActors:
             seat.counts = counts
             if fresh["steps"]:
                 seat.deaths = 0
-            if fresh["lost"] > 0:
-                self._say("shard", f"lost {fresh['lost']:.0f} rows that actor {index} had written", int(fresh["lost"]))
             done, ended = done + int(fresh["steps"]), int(fresh["episodes"])
             if ended:
                 episodes += ended
-                for name in fresh.keys() - {"steps", "episodes", "lost", "version"}:
+                for name in fresh.keys() - {"steps", "episodes", "version"}:
                     returns.setdefault(name, []).append(np.full(ended, fresh[name] / ended))
+        for shard, held, kept in self._memory.take_restarts():
+            self._lost["shards"] += 1
+            self._say("shard", f"shard {shard} was lost and began again with {kept:,} of {held:,} steps", max(held - kept, 0))
         self._exchange(steps + done)
         if not done:
             time.sleep(_NAP)
@@ -227,7 +228,7 @@ class ClusterActors:
     def metrics(self) -> dict[str, float]:
         """How old policies were, and what was lost."""
         versions = [seat.counts["version"] for seat in self._seats if seat.counts]
-        found = {"cluster/lost_rows": float(self._lost["rows"]), "cluster/lost_actors": float(self._lost["actors"])}
+        found = {f"cluster/lost_{what}": float(count) for what, count in self._lost.items()}
         if versions:
             found["cluster/actor_lag"] = float(self._versions - np.mean(versions))
         return {**found, **self._memory.take_metrics()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import secrets
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -374,12 +373,9 @@ def sharded_memory(config: RunConfig, folder: Path, template: Experience, source
         remedy = "A rollout is of one policy, which actors that go on by themselves have not."
         raise OptionError("cluster", "be empty for an algorithm that learns from rollouts", config.cluster, remedy)
     connect(config.cluster)
-    kept = folder / "shards"
-    shutil.rmtree(kept, ignore_errors=True)  # of a run that was ended: its checkpoint is what counts
-    durability: dict[str, Any] = {"durability": config.durability}
-    if config.durability != "none":
-        durability["folder"] = kept
-    return ShardedMemory(template, source=source, shards=config.shards, seed=config.seed, **durability)
+    kept = None if config.durability == "none" else folder / "shards"  # beside checkpoints, which are what runs resume
+    options: dict[str, Any] = {"shards": config.shards, "seed": config.seed, "durability": config.durability}
+    return ShardedMemory(template, source=source, folder=kept, **options)
 
 
 def _passed(every: int, before: int, now: int) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any, final
 
 from recollect.distributed import ShardLearner, Shards
+from recollect.distributed.learner import Restart
 from recollect.errors import OptionError
 from recollect.memory import Batch, Memory
 from recollect.schema import Field
@@ -26,11 +28,15 @@ class ShardedMemory:
 
     Args:
         template: The memory that the algorithm would learn from in one process; its rows are not used.
-        options: Of ``Shards``.
+        options: Of ``Shards``. What their durability keeps is removed when they end, and before they begin.
         source: A folder that an earlier one was saved to.
     """
 
-    def __init__(self, template: Memory, *, source: Path | None = None, **options: Any) -> None:
+    def __init__(
+        self, template: Memory, *, source: Path | None = None, folder: Path | None = None, **options: Any
+    ) -> None:
+        self._folder = folder
+        self._forget()
         schema = template.schema.with_fields(**{VERSION_FIELD: Field((), "int64")})
         parts: dict[str, Any] = {
             "lanes": template.lanes,
@@ -38,6 +44,7 @@ class ShardedMemory:
             "window": template.window,
             "stack": template.stack,
             "max_episodes": template.max_episodes,
+            "folder": folder,
             **options,
         }
         capacity = template.capacity
@@ -77,11 +84,16 @@ class ShardedMemory:
         raise OptionError("memory", "be of one process to give its newest rows", f"{size} of shards", "Train without --cluster.")
 
     def take_metrics(self) -> dict[str, float]:
-        """Policy versions since the rows of batches were written, on average, and shards that failed."""
-        found = {} if self._learner is None else {"cluster/shard_failures": float(self._learner.failures)}
-        if self._aged:
-            found["cluster/policy_age"] = self._age / self._aged
+        """Policy versions since the rows of batches were written, on average."""
+        found = {"cluster/policy_age": self._age / self._aged} if self._aged else {}
         self._age, self._aged = 0.0, 0
+        return found
+
+    def take_restarts(self) -> list[Restart]:
+        """Shards that died and began again since the last time, as the learner noticed."""
+        if self._learner is None:
+            return []
+        found, self._learner.restarts = self._learner.restarts, []
         return found
 
     def save(self, folder: Path) -> None:
@@ -96,3 +108,8 @@ class ShardedMemory:
         if self._learner is not None:
             self._learner.close()
         self.shards.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,128 @@
+"""Runs on a Ray cluster: what is killed is started again, what was lost is said, and a run goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import recollect as rc
+from recollect import train
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.agents.mappo import MAPPOConfig
+from recollect.agents.qmix import QMIXConfig
+from recollect.errors import OptionError
+from recollect.train.sharded import ShardedMemory
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+SMALL = MADDPGConfig(hidden=(16,), batch_size=64, learning_starts=500, capacity=20_000, update_every=50, per_alpha=0.6)
+HOW = {"num_envs": 8, "actors": 2, "shards": 2, "eval_episodes": 5, "eval_every": 2_000, "video": False, "log": ()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray():
+    ray = pytest.importorskip("ray")
+    rc.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000)
+    yield ray
+    ray.shutdown()
+
+
+def lines(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_on_a_cluster_learns_from_what_actors_wrote(tmp_path) -> None:
+    done = train.run(SMALL, "simple_spread", folder=tmp_path / "run", steps=6_000, cluster="local", **HOW)
+    assert done.steps >= 6_000
+    assert abs(done.updates - (done.steps - 500) / 50) <= 2
+    found = lines(tmp_path / "run")
+    assert [line["step"] for line in found][0] == 0
+    assert {"return", "cluster/policy_age", "cluster/actor_lag", "cluster/lost_rows"} <= set(found[-1])
+    assert found[-1]["step"] == done.steps
+    assert found[-1]["cluster/lost_rows"] == 0
+    assert 0 < found[-1]["cluster/policy_age"] < done.updates + 2
+    assert not (tmp_path / "run" / "shards").exists()  # its checkpoint has all rows
+    again = train.resume(tmp_path / "run", steps=8_000)
+    assert again.steps >= 8_000
+    assert again.updates > done.updates
+    found = rc.load_policy(tmp_path / "run")
+    assert found is not None
+
+
+def test_episodes_are_learned_from_too(tmp_path) -> None:
+    config = QMIXConfig(buffer_size=100, batch_size=4, hidden=16)
+    done = train.run(config, "marines_1v1", folder=tmp_path / "run", steps=2_000, cluster="local", **HOW)
+    assert done.updates > 5
+
+
+def test_actors_and_shards_that_are_killed_are_started_again(tmp_path, ray) -> None:
+    class Killer:
+        """Kills an actor, then a shard, while the run goes."""
+
+        def __init__(self) -> None:
+            self.at, self.killed = [1_500, 3_000], []
+
+        def on_step(self, run) -> None:
+            if not self.at or run.steps < self.at[0]:
+                return
+            self.at.pop(0)
+            assert isinstance(run.memory, ShardedMemory)
+            if not self.killed:
+                found = subprocess.run(["pgrep", "-f", "ray::_RemoteActor"], capture_output=True, text=True)
+                pid = int(found.stdout.split()[0])
+            else:
+                pid = run.memory.shards.state()["shards"][0]["pid"]
+            os.kill(pid, signal.SIGKILL)
+            self.killed.append(pid)
+
+    killer = Killer()
+    folder = tmp_path / "run"
+    how = {**HOW, "cluster": "local", "callbacks": [killer], "durability": "none"}
+    done = train.run(SMALL, "simple_spread", folder=folder, steps=8_000, **how)
+    assert len(killer.killed) == 2
+    assert done.steps >= 8_000
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert {event["what"] for event in events} == {"actor", "shard"}
+    last = lines(folder)[-1]
+    assert (last["cluster/lost_actors"], last["cluster/lost_shards"]) == (1, 1)
+    assert last["cluster/lost_rows"] == sum(event["rows"] for event in events) > 0
+
+
+def test_a_learner_that_is_killed_goes_on_from_its_checkpoint(tmp_path) -> None:
+    folder = tmp_path / "run"
+    command = [
+        sys.executable, "-m", "recollect", "train", "maddpg", "simple_spread", "--cluster", "local", "--actors", "2",
+        "--shards", "2", "--num-envs", "8", "--steps", "1000000", "--save-every", "2000", "--eval-every", "2000",
+        "--eval-episodes", "5", "--hidden", "16", "--batch-size", "64", "--learning-starts", "500",
+        "--capacity", "20000", "--folder", str(folder), "--no-video",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    late = time.monotonic() + 120
+    while not (folder / "checkpoint.json").exists() and time.monotonic() < late:
+        time.sleep(0.1)
+    time.sleep(1)
+    process.kill()
+    process.wait()
+    taken = train.checkpoint.load_checkpoint(folder)["steps"]
+    assert taken >= 2_000
+    done = train.resume(folder, steps=taken + 2_000)
+    assert done.steps >= taken + 2_000
+    assert [line["step"] for line in lines(folder)] == sorted({line["step"] for line in lines(folder)})
+
+
+def test_what_cannot_be_on_a_cluster_is_refused(tmp_path) -> None:
+    with pytest.raises(OptionError) as caught:
+        train.run(MAPPOConfig(), "simple_spread", folder=tmp_path / "a", steps=100, cluster="local", **HOW)
+    remedy = "A rollout is of one policy, which actors that go on by themselves have not."
+    assert str(caught.value) == f"cluster must be empty for an algorithm that learns from rollouts, got local. {remedy}"
+    with pytest.raises(OptionError, match="num_envs must be a multiple of the 3 actors, got 8"):
+        train.run(SMALL, "simple_spread", folder=tmp_path / "b", steps=100, cluster="local", **{**HOW, "actors": 3})
+    with pytest.raises(OptionError, match="lanes must be a multiple of the 3 shards, got 8"):
+        train.run(SMALL, "simple_spread", folder=tmp_path / "c", steps=100, cluster="local", **{**HOW, "shards": 3})
+    with pytest.raises(OptionError, match="durability must be one of none, snapshot, journal, got 'some'"):
+        train.run(SMALL, "simple_spread", folder=tmp_path / "d", steps=100, cluster="local", durability="some", **HOW)
