@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 import time
 from collections import deque
@@ -26,6 +27,7 @@ __all__ = ["ShardLearner"]
 _REFRESH = 0.25  # seconds after which a shard's total is asked for, if no batch came from it
 _PATIENCE = 2.0  # seconds after which a shard that does not answer is left out until it does
 _NAP = 0.002
+_LOOK_EVERY = 32  # batches read directly between two looks at whether their shards are still the same
 _MOST_UPDATES = 256  # batches whose errors wait for the next call to their shard
 
 
@@ -46,6 +48,7 @@ class _View:
 
     index: int
     handle: Any
+    sample: Any
     epoch: int = 0
     total: float = 0.0
     """What draws from it are in proportion to; 0: nothing, or not known."""
@@ -98,8 +101,11 @@ class ShardLearner(Iterator[Batch]):
         self._ahead, self._group = whole("ahead", ahead, 1, 1024), whole("group", group, 1, 1024)
         self._spec, self._sampler, self._limiter, self._timeout = spec, sampler, limiter, timeout
         self.tally, self._name = Tally(), f"learner-{secrets.token_hex(6)}"
-        self._views = [_View(index, handle) for index, handle in enumerate(handles)]
-        self._random = np.random.default_rng(spec.seed)
+        self._views = [
+            _View(index, handle, handle.sample.options(concurrency_group="draws"))
+            for index, handle in enumerate(handles)
+        ]
+        self._random = random.Random(spec.seed)
         self._calls: dict[Any, _Call] = {}
         self._ready: deque[Batch] = deque()
         self.batches = 0
@@ -125,18 +131,17 @@ class ShardLearner(Iterator[Batch]):
         if not isinstance(self._sampler, Prioritized):
             raise OptionError("sampler", "be Prioritized to have priorities", type(self._sampler).__name__)
         try:
-            shard, epoch, draw = (int(part) for part in batch["ticket"])
-        except (KeyError, TypeError, ValueError):
+            shard, epoch, draw = batch["ticket"].tolist()
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise OptionError("batch", "have a ticket", type(batch).__name__, "Pass one of this learner's.") from None
-        serials = np.asarray(batch["serials"])
-        values = finite(host("errors", errors), batch["lanes"], serials)
-        view = self._views[shard]
+        view, lanes, serials = self._views[shard], batch["lanes"], batch["serials"]
         if self._direct:
             if view.memory is not None and view.epoch == epoch:
-                lanes = np.asarray(batch["lanes"]) - shard * self._spec.lanes
-                view.memory.update_priorities({"lanes": lanes, "serials": serials}, values)
+                lanes = lanes - shard * self._spec.lanes if shard else lanes
+                view.memory.update_priorities({"lanes": lanes, "serials": serials}, errors)
             return
-        view.updates.append(Update(epoch, draw, np.minimum(np.abs(values), 3e38).astype(np.float32)))
+        values = finite(host("errors", errors), lanes, serials)
+        view.updates.append(Update(epoch, draw, values))
         if len(view.updates) > _MOST_UPDATES:
             self._ask(view)
 
@@ -197,9 +202,9 @@ class ShardLearner(Iterator[Batch]):
             else:
                 time.sleep(_NAP)
             self._check_time(begun)
-        batch = self._ready.popleft()
-        self._draw_ahead()
-        return batch
+        if len(self._calls) < self._ahead:
+            self._draw_ahead()
+        return self._ready.popleft()
 
     def _draw_ahead(self) -> None:
         """Send calls, each to a shard that is drawn in proportion to the totals."""
@@ -215,20 +220,24 @@ class ShardLearner(Iterator[Batch]):
             shard, share = chosen
             view = self._views[shard]
             updates, view.updates = pack_updates(view.updates), []
-            sample = view.handle.sample.options(concurrency_group="draws")
-            call = sample.remote(self.size, self._group, self.beta, updates, self.tally.plain())
+            call = view.sample.remote(self.size, self._group, self.beta, updates, self.tally.plain())
             self._calls[call] = _Call(shard, share, now)
             answering += 1
 
     def _choose(self) -> tuple[int, float] | None:
         """A shard, and the probability with which it was chosen; None if nothing can be drawn."""
-        totals = np.array([0.0 if view.away else view.total for view in self._views])
-        whole_total = totals.sum()
-        if not whole_total > 0:
+        totals = [0.0 if view.away else view.total for view in self._views]
+        of_all = sum(totals)
+        if not of_all > 0:
             return None
-        shares = totals / whole_total
-        shard = int(self._random.choice(len(shares), p=shares))
-        return shard, float(shares[shard])
+        left, shard = self._random.random() * of_all, -1
+        for index, total in enumerate(totals):
+            if total > 0:  # rounding never leads to one that has nothing
+                shard = index
+                left -= total
+                if left < 0:
+                    break
+        return shard, totals[shard] / of_all
 
     def _take(self, call: Any, about: _Call) -> None:
         ray, view = import_ray(), self._views[about.shard]
@@ -260,29 +269,39 @@ class ShardLearner(Iterator[Batch]):
 
     def _next_direct(self) -> Batch:
         """A batch from shared memory."""
-        begun = time.monotonic()
-        while True:
+        if self._drawn % _LOOK_EVERY == 0:
             self._look_at_all(wait=False)
-            if self._may_sample(0):
-                for view in self._views:
-                    if view.memory is not None:
-                        view.total, view.least = view.memory.standing
-                chosen = self._choose()
-                if chosen is not None:
-                    shard, share = chosen
-                    view = self._views[shard]
-                    assert view.memory is not None
-                    batch = view.memory.sample(self.size, beta=self.beta)
-                    factor = self._factor(view, share)
-                    if factor != 1.0:
-                        batch.weights = np.minimum(batch.weights * np.float32(factor), np.float32(1))
-                    if shard:
-                        batch.lanes = batch.lanes + shard * self._spec.lanes
-                    self._drawn += 1
-                    batch.ticket = np.array([shard, view.epoch, self._drawn], np.int64)
-                    return batch
+        batch = self._drawn_directly()
+        begun = time.monotonic()
+        while batch is None:
             self._check_time(begun)
             time.sleep(_NAP)
+            self._look_at_all(wait=False)
+            batch = self._drawn_directly()
+        return batch
+
+    def _drawn_directly(self) -> Batch | None:
+        """None if nothing can be drawn."""
+        if self._limiter is not None and not self._may_sample(0):
+            return None
+        for view in self._views:
+            if view.memory is not None:
+                view.total, view.least = view.memory.standing
+        chosen = self._choose()
+        if chosen is None:
+            return None
+        shard, share = chosen
+        view = self._views[shard]
+        assert view.memory is not None
+        batch = view.memory.sample(self.size, beta=self.beta)
+        if len(self._views) > 1:
+            factor = self._factor(view, share)
+            if factor != 1.0:
+                batch.weights = np.minimum(batch.weights * np.float32(factor), np.float32(1))
+            batch.lanes += shard * self._spec.lanes
+        self._drawn += 1
+        batch.ticket = np.array((shard, view.epoch, self._drawn), np.int64)
+        return batch
 
     def _attach(self, view: _View, segment: str) -> None:
         """Read a shard's segment instead of the one before."""

@@ -150,9 +150,10 @@ class Shard:
             try:
                 for _ in range(batches):
                     batch = self.memory.sample(size, beta=beta)
-                    self._draws[self._number] = (batch.lanes, batch.serials)
+                    # Copies: an array of the batch would keep all of its memory.
+                    self._draws[self._number] = (batch.lanes.copy(), batch.serials.copy())
                     self._number += 1
-                    batch.lanes = batch.lanes + self.spec.index * self.spec.lanes  # by their numbers in the cluster
+                    batch.lanes += self.spec.index * self.spec.lanes  # their numbers in the cluster
                     drawn.append(batch)
             except NotEnoughRows:
                 pass
