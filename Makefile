@@ -13,6 +13,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 AGILERL_VENV := .venv-agilerl
 BENCHMARL_VENV := .venv-benchmarl
 XUANCE_VENV := .venv-xuance
+RAY_VENV := .venv-ray
 SANITIZE_VENV := .venv-sanitize
 SANITIZE_READY := $(SANITIZE_VENV)/.ready
 TSAN_VENV := .venv-tsan
@@ -39,7 +40,7 @@ $(DEPS): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
 	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro tensorboard pillow imageio-ffmpeg h5py zstandard \
-		hypothesis import-linter lbforaging magent2 minari mpe2 mypy pettingzoo pre-commit pytest ruff rware safetensors scipy
+		hypothesis import-linter lbforaging magent2 minari mpe2 mypy pettingzoo pre-commit pytest ray ruff rware safetensors scipy
 	@touch $@
 
 $(READY): $(DEPS) $(CORE)
@@ -83,13 +84,13 @@ $(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recoll
 	@touch $@
 
 # Trainers whose pins go with nobody else's have environments of their own.
-$(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_VENV)/.ready: .venv-%/.ready: bench/trainers/%.txt
+$(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_VENV)/.ready $(RAY_VENV)/.ready: .venv-%/.ready: bench/trainers/%.txt
 	@echo "--- setting up .venv-$*"
 	@$(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_VENV)/.ready
+bench: $(READY) $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_VENV)/.ready $(RAY_VENV)/.ready
 	@echo "--- measuring (interleaved, medians)"
 	@$(BENCH_VENV)/bin/python bench/memory/run.py --report docs/bench $(if $(QUICK),--quick)
 	@$(BENCH_VENV)/bin/python bench/lasting/run.py --report docs/bench $(if $(QUICK),--quick)
@@ -105,6 +106,8 @@ bench: $(BENCH_READY) $(AGILERL_VENV)/.ready $(BENCHMARL_VENV)/.ready $(XUANCE_V
 	@$(BENCH_VENV)/bin/python bench/one_agent.py --report docs/bench $(if $(QUICK),--quick)
 	@$(XUANCE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
 	@$(BENCH_VENV)/bin/python bench/xuance.py --xuance $(XUANCE_VENV)/bin/python $(if $(QUICK),--times 1,--report docs/bench)
+	@$(BIN)/python bench/distributed.py --report docs/bench $(if $(QUICK),--quick) --peers $(RAY_VENV)/bin/python
+	@$(BIN)/python bench/scale.py --report docs/bench
 
 bench-quick:
 	@$(MAKE) bench QUICK=1
@@ -156,5 +159,5 @@ stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
 
 clean:
-	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(RAY_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,10 +21,14 @@ ALARM = 1e-6
 
 def write(shards: D.Shards, count: int, first: int = 0, **how) -> D.ShardWriter:
     writer = shards.writer(**how)
-    for number in range(first, first + count):
+    write_on(writer, first, first + count)
+    return writer
+
+
+def write_on(writer: D.ShardWriter, first: int, last: int) -> None:
+    for number in range(first, last):
         writer.append(**steps_of(writer.lanes, number))
     writer.flush()
-    return writer
 
 
 def test_rows_come_back_as_they_went_in(ray, tmp_path) -> None:
@@ -159,7 +163,7 @@ def test_a_shard_that_is_killed(ray, tmp_path, durability: str) -> None:
         if durability == "journal":
             assert (missing, writer.lost) == (0, 0)
         else:
-            # Lost rows count closing rows too; a cut turns the newest step of an open episode into its final observation.
+            # Lost rows count closing rows too; a cut turns an open episode's newest step into its final observation.
             assert 0 < missing <= writer.lost + 4 * 3
             assert writer.lost * 22 / 24 <= missing + 4 * 3
 
@@ -208,8 +212,7 @@ def test_a_writer_says_that_a_shard_does_not_answer(ray) -> None:
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(StorageError) as caught:
-                for number in range(20):
-                    writer.append(**steps_of([0], number))
+                write_on(writer, 0, 20)
         finally:
             os.kill(pid, signal.SIGCONT)
         said = "shard 0 must answer within 0.5 s, got nothing. Look at Shards.state()."
@@ -344,14 +347,12 @@ def test_cutting_ends_episodes(ray) -> None:
 
 
 def test_a_writer_that_a_later_one_replaced(ray) -> None:
-    with D.Shards(SCHEMA, 4_000, lanes=1) as shards:
+    with D.Shards(SCHEMA, 4_000, shards=2, lanes=4) as shards:
         old = write(shards, 10, block=2)
-        write(shards, 10, first=10, block=2)
+        write(shards, 10, first=10, lanes=[3], block=2)
         with pytest.raises(StorageError) as caught:
-            for number in range(20, 30):
-                old.append(**steps_of([0], number))
-            old.flush()
-        assert str(caught.value) == "lane 0 must have one writer, got another that came later. Take another lane."
+            write_on(old, 10, 20)
+        assert str(caught.value) == "lane 3 must have one writer, got another that came later. Take another lane."
 
 
 def test_bad_steps_and_errors_are_refused_at_once(ray) -> None:
@@ -390,7 +391,9 @@ def test_options_that_do_not_fit_are_refused(options: dict, message: str) -> Non
 def test_nothing_listens_beyond_this_machine(ray) -> None:
     """Sockets of this session's Ray processes are on loopback."""
     found = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
-    own = [line.split()[3] for line in found.splitlines() if "gcs_server" in line or "raylet" in line or "ray::" in line]
+    own = [
+        line.split()[3] for line in found.splitlines() if "gcs_server" in line or "raylet" in line or "ray::" in line
+    ]
     assert own
     assert all("127.0.0.1" in address for address in own), own
 

@@ -18,10 +18,22 @@ SCHEMA = rc.Schema(obs=rc.Field((3,)), tag=rc.Field((), "int64"))
 
 def spec(**options: object) -> ShardSpec:
     parts = {
-        "cluster": "test", "index": 1, "schema": SCHEMA, "capacity": 400, "lanes": 2, "sampler": rc.Prioritized(beta=0.0),
-        "window": rc.Transition(), "stack": {}, "max_episodes": None, "seed": 0, "storage": "ram", "durability": "none",
-        "folder": None, "save_every": 1e9, "journal_bytes": 1 << 30,
-    }  # fmt: skip
+        "cluster": "test",
+        "index": 1,
+        "schema": SCHEMA,
+        "capacity": 400,
+        "lanes": 2,
+        "sampler": rc.Prioritized(beta=0.0),
+        "window": rc.Transition(),
+        "stack": {},
+        "max_episodes": None,
+        "seed": 0,
+        "storage": "ram",
+        "durability": "none",
+        "folder": None,
+        "save_every": 1e9,
+        "journal_bytes": 1 << 30,
+    }
     return ShardSpec(**{**parts, **options})  # type: ignore[arg-type]
 
 
@@ -213,7 +225,11 @@ def test_priorities_that_come_late_are_dropped_and_counted() -> None:
     shard = filled()
     shard.sample(8, 1, 0.4, b"", Tally().plain())
     before = shard.memory.priorities.copy()
-    late = [Update(shard.epoch + 1, 0, np.ones(8)), Update(shard.epoch, 7, np.ones(8)), Update(shard.epoch, 0, np.ones(3))]
+    late = [
+        Update(shard.epoch + 1, 0, np.ones(8)),
+        Update(shard.epoch, 7, np.ones(8)),
+        Update(shard.epoch, 0, np.ones(3)),
+    ]
     shard.look(Tally().plain(), pack_updates(late))
     np.testing.assert_array_equal(shard.memory.priorities, before)
     assert shard._late == 19

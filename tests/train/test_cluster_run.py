@@ -41,7 +41,7 @@ def test_a_run_on_a_cluster_learns_from_what_actors_wrote(tmp_path) -> None:
     assert done.steps >= 6_000
     assert abs(done.updates - (done.steps - 500) / 50) <= 2
     found = lines(tmp_path / "run")
-    assert [line["step"] for line in found][0] == 0
+    assert next(line["step"] for line in found) == 0
     assert {"return", "cluster/policy_age", "cluster/actor_lag", "cluster/lost_rows"} <= set(found[-1])
     assert found[-1]["step"] == done.steps
     assert found[-1]["cluster/lost_rows"] == 0

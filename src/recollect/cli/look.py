@@ -13,9 +13,9 @@ import numpy as np
 from recollect.cli.importing import import_from_here
 from recollect.envs.video import save_video
 from recollect.errors import OptionError
+from recollect.files import own
 from recollect.train.config_file import seed_folders
 from recollect.train.curves import bootstrap_ci, draw_runs
-from recollect.files import own
 from recollect.train.replay import load_run
 
 __all__ = ["evaluate", "plot", "watch"]

@@ -141,7 +141,9 @@ class Shards:
 
     # ---- who uses it -----------------------------------------------------------------------------------------------
 
-    def writer(self, lanes: Any = None, *, block: int = 100, unacked: int = 8, timeout: float | None = None) -> ShardWriter:
+    def writer(
+        self, lanes: Any = None, *, block: int = 100, unacked: int = 8, timeout: float | None = None
+    ) -> ShardWriter:
         """A writer of lanes, which other writers then have no more; for a process of its own, or this one.
 
         Args:
@@ -287,4 +289,3 @@ def _read(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SnapshotError(str(path), "tell of saved shards", error) from None
     return dict(about)
-

@@ -24,7 +24,7 @@ from recollect.memory.samplers import check_beta
 
 __all__ = ["ShardLearner"]
 
-_REFRESH = 0.25  # seconds after which a shard's total is asked for, if no batch came from it
+_REFRESH = 0.1  # seconds after which a shard's total is asked for, if no batch came from it
 _PATIENCE = 2.0  # seconds after which a shard that does not answer is left out until it does
 _NAP = 0.002
 _LOOK_EVERY = 32  # batches read directly between two looks at whether their shards are still the same

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, final
 
-import numpy as np
-
 from recollect.distributed.messages import pack_batches, unpack_updates
 from recollect.distributed.ray_start import import_ray
 from recollect.distributed.tally import Tally
@@ -62,8 +60,10 @@ class ShardSpec:
 
 @final
 class Shard:
-    """A memory behind calls, for several threads. Ray makes it again when its process dies: then it goes on from what its
-    durability kept, or else from the snapshot that the cluster began with, in a new epoch.
+    """A memory behind calls, for several threads.
+
+    Ray makes it again when its process dies: then it goes on from what its durability kept, or else from the snapshot
+    that the cluster began with, in a new epoch.
     """
 
     def __init__(self, spec: ShardSpec) -> None:
@@ -140,7 +140,7 @@ class Shard:
     # ---- draws -----------------------------------------------------------------------------------------------------
 
     def sample(self, size: int, batches: int, beta: float, updates: bytes, tally: dict[str, Any]) -> bytes:
-        """Batches, each drawn by itself, after priorities of earlier ones have been set; none if there is too little."""
+        """Batches, each drawn by itself, after earlier ones' priorities have been set; none if there is too little."""
         self.tally.join(tally)
         self.update_priorities(updates)
         drawn = []
@@ -168,7 +168,7 @@ class Shard:
         return self._head(self.memory.standing)
 
     def update_priorities(self, updates: bytes) -> None:
-        """Set priorities of batches drawn here; those of another epoch, or drawn too long ago, are dropped and counted."""
+        """Set priorities of batches drawn here; those of another epoch, or drawn long ago, are dropped and counted."""
         with self._drawing:
             for update in unpack_updates(updates):
                 rows = self._draws.pop(update.draw, None) if update.epoch == self.epoch else None
@@ -225,7 +225,13 @@ class Shard:
 
     def _head(self, standing: tuple[float, float]) -> dict[str, Any]:
         total, least = standing
-        return {"epoch": self.epoch, "total": total, "least": least, "segment": self.segment, "tally": self.tally.plain()}
+        return {
+            "epoch": self.epoch,
+            "total": total,
+            "least": least,
+            "segment": self.segment,
+            "tally": self.tally.plain(),
+        }
 
     def _heads(self, lanes: list[int]) -> list[int]:
         heads = self.memory.heads
@@ -296,4 +302,3 @@ def _bytes_of(folder: Path, pattern: str) -> int:
         return sum(path.stat().st_size for path in folder.glob(pattern))
     except OSError:
         return 0
-

@@ -62,7 +62,11 @@ class Tally:
     def totals(self) -> tuple[int, int, int]:
         """Steps inserted, samples drawn and steps held, of all."""
         with self._lock:
-            return sum(self.inserted.values()), sum(self.sampled.values()), sum(steps for _, steps in self.held.values())
+            return (
+                sum(self.inserted.values()),
+                sum(self.sampled.values()),
+                sum(steps for _, steps in self.held.values()),
+            )
 
 
 @final

@@ -193,7 +193,7 @@ class ShardWriter:
             self._attach(shard, link)
             return
         if "taken" in answer:
-            raise _taken(link.lanes, answer["taken"])
+            raise self._taken(link, answer["taken"])
         self.tally.join(answer["tally"])
         link.acknowledge(answer["heads"])
 
@@ -209,7 +209,7 @@ class ShardWriter:
             self._check_time(begun, f"shard {shard}")
             time.sleep(_AGAIN)
         if "taken" in answer:
-            raise _taken(link.lanes, answer["taken"])
+            raise self._taken(link, answer["taken"])
         self.tally.join(answer["tally"])
         self.recoveries += not begin
         link.epoch = answer["epoch"]
@@ -222,6 +222,10 @@ class ShardWriter:
                 link.acked[where] = head - link.offsets[where]
             link.heads[where] = head
             link.sent[where] = link.acked[where]
+
+    def _taken(self, link: _Link, lane: int) -> StorageError:
+        number = self.lanes[link.places[link.lanes.index(lane)]]
+        return StorageError(f"lane {number}", "have one writer", "another that came later", "Take another lane.")
 
     def _check_time(self, begun: float, what: str) -> None:
         if self._timeout is not None and time.monotonic() - begun > self._timeout:
@@ -273,7 +277,3 @@ def _got(call: Any, timeout: float | None) -> dict[str, Any] | None:
         return dict(ray.get(call, timeout=timeout))
     except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
         return None
-
-
-def _taken(lanes: list[int], lane: int) -> StorageError:
-    return StorageError(f"lane {lane}", "have one writer", "another that came later", "Take another lane.")

@@ -20,8 +20,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from recollect.errors import RecollectError, RunError
-from recollect.memory import Memory, Rollout, Storage
 from recollect.files import own, put
+from recollect.memory import Memory, Rollout, Storage
 
 __all__ = [
     "check_settings",

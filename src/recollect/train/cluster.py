@@ -36,7 +36,8 @@ from recollect.train.trust import import_modules
 
 __all__ = ["ClusterActors", "RemoteEvaluation"]
 
-_EXCHANGE = 0.03  # seconds between two calls to an actor
+_EXCHANGE = 0.03  # seconds between two calls to an actor, at least
+_EXCHANGE_SHARE = 3e-3  # seconds more for each actor, so that calls cost the learner a tenth of its time at most
 _AWAY = 30.0  # seconds after which an actor that does not answer is replaced
 _NAP = 1e-3
 _ROUNDS = 32  # steps of all environments that actors may be ahead of the learner
@@ -168,6 +169,7 @@ class ClusterActors:
         self._env, self._algorithm, self._run, self._memory, self._state = env, algorithm, run, memory, state
         self._schedule = algorithm.schedule(run.num_envs)
         self._seats = [_Seat() for _ in range(run.actors)]
+        self._every = max(_EXCHANGE, run.actors * _EXCHANGE_SHARE)
         self._starts, self._versions, self._updates = 0, 0, 0
         self._weights: tuple[int, Weights] | None = None
         self._put: tuple[int, Any] | None = None
@@ -212,7 +214,9 @@ class ClusterActors:
                     returns.setdefault(name, []).append(np.full(ended, fresh[name] / ended))
         for shard, held, kept in self._memory.take_restarts():
             self._lost["shards"] += 1
-            self._say("shard", f"shard {shard} was lost and began again with {kept:,} of {held:,} steps", max(held - kept, 0))
+            self._say(
+                "shard", f"shard {shard} was lost and began again with {kept:,} of {held:,} steps", max(held - kept, 0)
+            )
         self._exchange(steps + done)
         if not done:
             time.sleep(_NAP)
@@ -303,7 +307,7 @@ class ClusterActors:
     def _exchange(self, steps: int) -> None:
         now = time.monotonic()
         for seat in self._seats:
-            if seat.call is None and now - seat.asked > _EXCHANGE:
+            if seat.call is None and now - seat.asked > self._every:
                 self._call(seat, steps)
 
     def _call(self, seat: _Seat, steps: int, *, over: bool = False) -> None:
@@ -403,4 +407,3 @@ class RemoteEvaluation:
         if self._handle is None:
             self._handle = import_ray().remote(_Evaluator).options(num_cpus=0).remote(*self._parts)
         self._call = self._handle.evaluate.remote(*self._again)
-

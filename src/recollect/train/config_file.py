@@ -20,8 +20,8 @@ from recollect import envs
 from recollect.agents.interface import Algorithm
 from recollect.agents.registry import find
 from recollect.errors import OptionError, RunError
-from recollect.train.checkpoint import check_version
 from recollect.files import put
+from recollect.train.checkpoint import check_version
 from recollect.train.settings import RunConfig, as_data, with_changes, with_networks
 from recollect.train.trust import check_trust, import_modules, own_module
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from recollect.agents.interface import Exports, Learner
 from recollect.envs.interface import AgentGroup
 from recollect.errors import MissingExtra, OptionError, RunError
-from recollect.learn import kernels
 from recollect.files import put
+from recollect.learn import kernels
 
 __all__ = ["example_inputs", "load_agents", "save_agents", "to_onnx", "to_torch_export"]
 

@@ -18,6 +18,7 @@ from recollect.distributed import connect
 from recollect.envs.dice import seeds
 from recollect.envs.video import save_video
 from recollect.errors import OptionError, RunError
+from recollect.files import own
 from recollect.learn import kernels
 from recollect.memory import Memory, Shared
 from recollect.train import checkpoint
@@ -28,7 +29,6 @@ from recollect.train.collect import Collector, LocalCollector
 from recollect.train.config_file import read_run, same_settings, with_imports, write_config
 from recollect.train.environments import make_drawable_env, make_env
 from recollect.train.evaluate import evaluate, record_video
-from recollect.files import own
 from recollect.train.loggers import Records, check_installed
 from recollect.train.metrics import Since
 from recollect.train.pictures import draw_curve

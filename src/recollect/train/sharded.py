@@ -48,7 +48,9 @@ class ShardedMemory:
             **options,
         }
         capacity = template.capacity
-        self.shards = Shards(schema, capacity, **parts) if source is None else Shards.load(source, schema, capacity, **parts)
+        self.shards = (
+            Shards(schema, capacity, **parts) if source is None else Shards.load(source, schema, capacity, **parts)
+        )
         self.lanes, self.max_episodes = template.lanes, template.max_episodes
         self._learner: ShardLearner | None = None
         self._ready, self._looked = False, 0.0
@@ -81,7 +83,9 @@ class ShardedMemory:
 
     def newest(self, size: int) -> Batch:
         """Not to be had from shards."""
-        raise OptionError("memory", "be of one process to give its newest rows", f"{size} of shards", "Train without --cluster.")
+        raise OptionError(
+            "memory", "be of one process to give its newest rows", f"{size} of shards", "Train without --cluster."
+        )
 
     def take_metrics(self) -> dict[str, float]:
         """Policy versions since the rows of batches were written, on average."""
