@@ -1,4 +1,4 @@
-"""MADDPG on simple_spread by a cluster on this machine: its score beside that of one process, and while things are killed.
+"""MADDPG on simple_spread by a cluster on this machine: its score beside one process's, and while things are killed.
 
 python bench/cluster.py --report docs/bench --seeds 1 2 3     (minutes a seed; finished runs are not trained again)
 """
@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import signal
 import subprocess
-import threading
 import time
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import recollect as rc
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.train import run
+from recollect.train.callbacks import RunState
 from recollect.train.checkpoint import exists, load_checkpoint
 from recollect.train.curves import bootstrap_ci
 from recollect.train.loggers import read_metrics
@@ -43,14 +45,30 @@ CONFIG = MADDPGConfig(capacity=500_000, hidden=(128, 128), lr_end=0.1)
 FOLDER = Path("runs/cluster")
 
 
-def killer(stop: threading.Event, every: float, killed: list[str]) -> None:
-    """Kills an actor, then a shard, and so on."""
-    names = ["ray::_RemoteActor", "ray::Shard"]
-    while not stop.wait(every):
-        found = subprocess.run(["pgrep", "-f", names[len(killed) % 2]], capture_output=True, text=True).stdout.split()
-        if found:
-            os.kill(int(np.random.choice(found)), signal.SIGKILL)
-            killed.append(names[len(killed) % 2])
+class Killer:
+    """A callback that kills an actor, then a shard, and so on."""
+
+    def __init__(self, every: float) -> None:
+        self._every, self._last, self.killed = every, time.monotonic(), 0
+        self._random = random.Random(0)
+
+    def on_step(self, state: RunState) -> None:
+        if time.monotonic() - self._last < self._every:
+            return
+        self._last = time.monotonic()
+        shards = [shard["pid"] for shard in state.memory.shards.state()["shards"] if shard is not None]  # type: ignore[union-attr]
+        if not shards:
+            return
+        pids = shards if self.killed % 2 else actors_beside(shards[0])
+        os.kill(self._random.choice(pids), signal.SIGKILL)
+        self.killed += 1
+
+
+def actors_beside(shard: int) -> list[int]:
+    """Processes of actors that the same part of Ray started as a shard."""
+    parent = Path(f"/proc/{shard}/stat").read_text().rpartition(")")[2].split()[1]
+    found = subprocess.run(["pgrep", "-P", parent, "-f", "ray::_RemoteActor"], capture_output=True, text=True)
+    return [int(pid) for pid in found.stdout.split()]
 
 
 def train(kind: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
@@ -58,15 +76,12 @@ def train(kind: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
     how: dict[str, Any] = {"env_options": {"continuous_actions": True}, "video": False, "seed": seed, "save_every": 0}
     if kind != "one process":
         how |= {"cluster": "local", "actors": asked.actors, "shards": asked.shards}
-    begun, killed, stop = time.monotonic(), [], threading.Event()  # type: ignore[var-annotated]
+    begun, killer = time.monotonic(), Killer(asked.every)
     if not exists(folder) or load_checkpoint(folder)["steps"] < asked.steps:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
-        thread = threading.Thread(target=killer, args=(stop, asked.every, killed), daemon=True)
-        if kind == "killed":
-            thread.start()
-        run(CONFIG, "simple_spread", folder=folder, steps=asked.steps, **how)
-        stop.set()
-        print(f"{kind}, seed {seed}: {time.monotonic() - begun:.0f} s, {len(killed)} killed", flush=True)
+        callbacks = [killer] if kind == "killed" else []
+        run(CONFIG, "simple_spread", folder=folder, steps=asked.steps, callbacks=callbacks, **how)
+        print(f"{kind}, seed {seed}: {time.monotonic() - begun:.0f} s, {killer.killed} killed", flush=True)
     last = read_metrics(folder)[-1]
     found = load_run(folder).evaluate(1000, seed=10_000 + seed)
     lost = {name: last.get(f"cluster/lost_{name}", 0.0) for name in ("actors", "shards", "rows")}
@@ -83,6 +98,7 @@ def main() -> None:
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--every", type=float, default=60.0, help="seconds between kills")
     asked = parser.parse_args()
+    torch.set_num_threads(1)
     rc.distributed.connect("local", num_cpus=8, object_store_memory=500_000_000)
     lines = ["| | return an agent | 95% | seeds | actors, shards lost | rows lost |", "|---|---|---|---|---|---|"]
     for kind in asked.kinds:

@@ -358,7 +358,8 @@ def main() -> None:
     if asked.report:
         page = PAGE.format(
             day=date.today(), machine=platform.machine(), python=platform.python_version(), ray=ray.__version__,
-            rounds=rounds, rows=rows, cores=os.cpu_count(), bytes=size, image_bytes=image_bytes, batches="\n".join(lines),
+            rounds=rounds, rows=rows, cores=os.cpu_count(), bytes=size, image_bytes=image_bytes,
+            batches="\n".join(lines),
             inserts="\n".join(table), staleness="\n".join(stale),
         )  # fmt: skip
         (asked.report / "distributed.md").write_text(page)

@@ -72,11 +72,11 @@ def test_actors_and_shards_that_are_killed_are_started_again(tmp_path, ray) -> N
                 return
             self.at.pop(0)
             assert isinstance(run.memory, ShardedMemory)
-            if not self.killed:
-                found = subprocess.run(["pgrep", "-f", "ray::_RemoteActor"], capture_output=True, text=True)
-                pid = int(found.stdout.split()[0])
-            else:
-                pid = run.memory.shards.state()["shards"][0]["pid"]
+            pid = run.memory.shards.state()["shards"][0]["pid"]
+            if not self.killed:  # an actor that the same part of Ray started
+                parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+                search = ["pgrep", "-P", parent, "-f", "ray::_RemoteActor"]
+                pid = int(subprocess.run(search, capture_output=True, text=True).stdout.split()[0])
             os.kill(pid, signal.SIGKILL)
             self.killed.append(pid)
 

@@ -35,6 +35,7 @@ from recollect.train.collect import Collected, act_and_append
 from recollect.train.environments import make_env
 from recollect.train.metrics import EpisodeReturns, reward_names
 from recollect.train.settings import RunConfig
+from recollect.train.sharded import RunMemory
 from recollect.train.trust import import_modules
 
 __all__ = ["ActorProcesses"]
@@ -217,7 +218,7 @@ class ActorProcesses:
 
     def resume(
         self,
-        memory: Experience,
+        memory: RunMemory,
         actor: Mapping[str, Any],  # noqa: ARG002 - actors in processes begin anew
         env: Mapping[str, Any] | None,  # noqa: ARG002
         returns: Mapping[str, Any],  # noqa: ARG002

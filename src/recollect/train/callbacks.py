@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, final
 
-from recollect.agents.interface import Experience, Learner
+from recollect.agents.interface import Learner
+from recollect.train.sharded import RunMemory
 
 __all__ = ["Callback", "RunState"]
 
@@ -19,7 +20,7 @@ class RunState:
 
     folder: Path
     learner: Learner
-    memory: Experience
+    memory: RunMemory
     steps: int = 0
     updates: int = 0
     episodes: int = 0

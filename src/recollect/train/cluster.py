@@ -1,4 +1,4 @@
-"""Actors and evaluation on a Ray cluster, beside the process that learns.
+"""Actors on a Ray cluster, beside the process that learns.
 
 Actors write to shards. Everything else goes by one call to each actor every few hundredths of a second: it brings the
 newest weights and how far the actor may go, and returns what the actor did.
@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from recollect.agents.interface import Algorithm, Experience, Weights
+from recollect.agents.interface import Algorithm, Weights
 from recollect.distributed import Shards
 from recollect.distributed.ray_start import import_ray
 from recollect.envs.dice import seeds
@@ -28,13 +28,12 @@ from recollect.learn import kernels
 from recollect.train.callbacks import RunState
 from recollect.train.collect import Collected, act_and_append
 from recollect.train.environments import make_env
-from recollect.train.evaluate import evaluate
 from recollect.train.metrics import EpisodeReturns, reward_names
 from recollect.train.settings import RunConfig
-from recollect.train.sharded import VERSION_FIELD, ShardedMemory
+from recollect.train.sharded import VERSION_FIELD, RunMemory, ShardedMemory
 from recollect.train.trust import import_modules
 
-__all__ = ["ClusterActors", "RemoteEvaluation"]
+__all__ = ["ClusterActors"]
 
 _EXCHANGE = 0.03  # seconds between two calls to an actor, at least
 _EXCHANGE_SHARE = 3e-3  # seconds more for each actor, so that calls cost the learner a tenth of its time at most
@@ -184,7 +183,7 @@ class ClusterActors:
 
     def resume(
         self,
-        memory: Experience,
+        memory: RunMemory,
         actor: Mapping[str, Any],  # noqa: ARG002 - actors elsewhere begin anew
         env: Mapping[str, Any] | None,  # noqa: ARG002
         returns: Mapping[str, Any],  # noqa: ARG002
@@ -340,70 +339,3 @@ class ClusterActors:
         line = {"time": time.time(), "step": self._state.steps, "what": what, "rows": rows, "text": text}
         with open(self._state.folder / "events.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
-
-
-@final
-class _Evaluator:
-    """Evaluates in a process of its own."""
-
-    def __init__(self, env: str, algorithm: Algorithm, run: RunConfig) -> None:
-        torch.set_num_threads(1)
-        import_modules(run.imports)
-        kernels.use(run.kernels)
-        self._env = make_env(algorithm, env, run.eval_episodes, run.env_options)
-        self._learner = algorithm.learner(self._env, device="cpu", seed=0)
-
-    def evaluate(self, state: bytes, seed: int, longest: int) -> dict[str, float] | None:
-        """The mean over episodes of a learner's policy."""
-        self._learner.load_state_dict(load_tensors(state))
-        return evaluate(self._learner, self._env, seed, longest)
-
-
-@final
-class RemoteEvaluation:
-    """Evaluations beside learning, one at a time."""
-
-    def __init__(self, env: str, algorithm: Algorithm, run: RunConfig) -> None:
-        self._parts = (env, algorithm, run)
-        self._handle: Any = None
-        self._call: Any = None
-        self._again: tuple[Any, ...] = ()
-
-    def begin(self, state: Mapping[str, Any], seed: int, longest: int) -> None:
-        """Evaluate a learner as it is now."""
-        data = save_tensors({name: value.detach().cpu().contiguous() for name, value in state.items()})
-        self._again = (data, seed, longest)
-        self._ask()
-
-    @property
-    def going(self) -> bool:
-        """Whether there is one."""
-        return self._call is not None
-
-    def take(self, *, wait: bool) -> dict[str, float] | None:
-        """What was found, if it is there."""
-        ray = import_ray()
-        while self._call is not None:
-            done, _ = ray.wait([self._call], timeout=1.0 if wait else 0)
-            if not done:
-                if not wait:
-                    return None
-                continue
-            call, self._call = self._call, None
-            try:
-                return dict(ray.get(call))
-            except ray.exceptions.RayActorError:  # killed: once more, elsewhere
-                self._handle = None
-                self._ask()
-        return None
-
-    def close(self) -> None:
-        """End its process."""
-        if self._handle is not None and import_ray().is_initialized():
-            import_ray().kill(self._handle)
-            self._handle = None
-
-    def _ask(self) -> None:
-        if self._handle is None:
-            self._handle = import_ray().remote(_Evaluator).options(num_cpus=0).remote(*self._parts)
-        self._call = self._handle.evaluate.remote(*self._again)

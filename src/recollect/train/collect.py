@@ -11,6 +11,7 @@ from recollect.agents.interface import Actor, Experience, Weights
 from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import Env, Snapshots, Step
 from recollect.train.metrics import EpisodeReturns
+from recollect.train.sharded import RunMemory, ShardedMemory
 
 __all__ = ["Collected", "Collector", "LocalCollector", "act_and_append", "reset_mask"]
 
@@ -45,7 +46,7 @@ class Collector(Protocol):
 
     def resume(
         self,
-        memory: Experience,
+        memory: RunMemory,
         actor: Mapping[str, Any],
         env: Mapping[str, Any] | None,
         returns: Mapping[str, Any],
@@ -79,13 +80,14 @@ class LocalCollector:
 
     def resume(
         self,
-        memory: Experience,
+        memory: RunMemory,
         actor: Mapping[str, Any],
         env: Mapping[str, Any] | None,
         returns: Mapping[str, Any],
         seed: int,
     ) -> None:
         """Go on from a state; environments that could not be kept begin anew."""
+        assert not isinstance(memory, ShardedMemory)
         self._memory = memory
         self._actor.load_state_dict(actor)
         if env is not None and isinstance(self._env, Snapshots):

@@ -20,11 +20,11 @@ from recollect.envs.video import save_video
 from recollect.errors import OptionError, RunError
 from recollect.files import own
 from recollect.learn import kernels
-from recollect.memory import Memory, Shared
+from recollect.memory import Memory, Rollout, Shared
 from recollect.train import checkpoint
 from recollect.train.actors import ActorProcesses
 from recollect.train.callbacks import Callback, RunState, call
-from recollect.train.cluster import ClusterActors, RemoteEvaluation
+from recollect.train.cluster import ClusterActors
 from recollect.train.collect import Collector, LocalCollector
 from recollect.train.config_file import read_run, same_settings, with_imports, write_config
 from recollect.train.environments import make_drawable_env, make_env
@@ -32,8 +32,9 @@ from recollect.train.evaluate import evaluate, record_video
 from recollect.train.loggers import Records, check_installed
 from recollect.train.metrics import Since
 from recollect.train.pictures import draw_curve
+from recollect.train.remote_evaluation import RemoteEvaluation
 from recollect.train.settings import RunConfig, about, device_is_here, immutable_settings, resolved, with_networks
-from recollect.train.sharded import ShardedMemory
+from recollect.train.sharded import RunMemory, ShardedMemory
 from recollect.train.signals import interruptible
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
@@ -169,7 +170,7 @@ class _Run:
         local = bool(config.actors) and not config.cluster
         self._shared = f"run-{os.getpid()}-{secrets.token_hex(4)}" if local else None
         memory: dict[str, Any] = {"lanes": config.num_envs, "seed": memory_seed, "storage": self._storage}
-        self._memory: Experience = algorithm.memory(self._eval_env, **memory)
+        self._memory: RunMemory = algorithm.memory(self._eval_env, **memory)
         self._evaluation: RemoteEvaluation | None = None
         self._sharded: Callable[[Path | None], ShardedMemory] | None = None
         if config.cluster:
@@ -205,12 +206,12 @@ class _Run:
         learner, actor, env = checkpoint.load_state(self._folder)
         state.steps, state.updates, state.episodes = counters["steps"], counters["updates"], counters["episodes"]
         self._metrics, self._evaluated = counters["metrics"], counters["evaluated"]
-        kind = type(self._memory)
-        if isinstance(self._memory, (Memory, ShardedMemory)):
+        if not isinstance(self._memory, Rollout):
             self._memory.close()
         if self._sharded is not None:
             self._memory = self._sharded(checkpoint.memory_folder(self._folder))
         else:
+            kind = Rollout if isinstance(self._memory, Rollout) else Memory
             self._memory = checkpoint.load_memory(self._folder, kind, self._storage)
         state.memory = self._memory
         with checkpoint.fitting(self._folder):

@@ -8,9 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
-from recollect.agents.interface import Experience
 from recollect.envs.interface import Env, Step
 from recollect.memory import Memory, Shuffled
+from recollect.train.sharded import RunMemory
 
 __all__ = ["PREFIXES", "EpisodeReturns", "Since", "evaluations", "replay_age", "reward_names"]
 
@@ -100,7 +100,7 @@ class Since:
             self._sums[name] = self._sums.get(name, 0.0) + float(values.sum())
             self._counts[name] = self._counts.get(name, 0) + len(values)
 
-    def take(self, steps: int, updates: int, memory: Experience) -> dict[str, float]:
+    def take(self, steps: int, updates: int, memory: RunMemory) -> dict[str, float]:
         """The averages, and what is known about speed and the memory; then begin anew."""
         passed, done = max(time.monotonic() - self._time, 1e-9), steps - self._steps
         found = {f"train/{name}": total / self._counts[name] for name, total in self._sums.items()}
@@ -125,7 +125,7 @@ class Since:
         self._samples, self._steps = state["samples"], state["steps"]
 
 
-def replay_age(memory: Experience) -> float | None:
+def replay_age(memory: RunMemory) -> float | None:
     """Environment steps since what a batch holds was written, on average; None where nothing is replayed yet."""
     if not isinstance(memory, Memory) or isinstance(memory.sampler, Shuffled) or not memory.ready:
         return None

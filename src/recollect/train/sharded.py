@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
+from recollect.agents.interface import Experience
 from recollect.distributed import ShardLearner, Shards
 from recollect.distributed.learner import Restart
 from recollect.errors import OptionError
 from recollect.memory import Batch, Memory
 from recollect.schema import Field
 
-__all__ = ["VERSION_FIELD", "ShardedMemory"]
+__all__ = ["VERSION_FIELD", "RunMemory", "ShardedMemory"]
 
 VERSION_FIELD = "policy_version"
 """The version of the weights that a step was taken with."""
@@ -117,3 +118,7 @@ class ShardedMemory:
     def _forget(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+RunMemory: TypeAlias = Experience | ShardedMemory
+"""What a run learns from: in this process, or on a cluster."""
