@@ -38,10 +38,10 @@ turn, with journals.
 {table}
 
 The command, and `recollect eval` of its folder: `recollect train maddpg simple_spread --steps {steps} --capacity 500000
---hidden 128 128 --lr-end 0.1 --option continuous_actions=true --cluster local --actors {actors} --shards {shards}`.
+--option continuous_actions=true --cluster local --actors {actors} --shards {shards}`.
 """
 
-CONFIG = MADDPGConfig(capacity=500_000, hidden=(128, 128), lr_end=0.1)
+CONFIG = MADDPGConfig(capacity=500_000)
 FOLDER = Path("runs/cluster")
 
 
@@ -80,7 +80,9 @@ def train(kind: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
     if not exists(folder) or load_checkpoint(folder)["steps"] < asked.steps:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
         callbacks = [killer] if kind == "killed" else []
-        run(CONFIG, "simple_spread", folder=folder, steps=asked.steps, callbacks=callbacks, **how)
+        done = run(CONFIG, "simple_spread", folder=folder, steps=asked.steps, callbacks=callbacks, **how)
+        if done.interrupted:
+            raise SystemExit("stopped")
         print(f"{kind}, seed {seed}: {time.monotonic() - begun:.0f} s, {killer.killed} killed", flush=True)
     last = read_metrics(folder)[-1]
     found = load_run(folder).evaluate(1000, seed=10_000 + seed)
@@ -93,7 +95,7 @@ def main() -> None:
     parser.add_argument("--report", type=Path, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--kinds", nargs="+", default=["one process", "cluster", "killed"])
-    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--steps", type=int, default=500_000)
     parser.add_argument("--actors", type=int, default=2)
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--every", type=float, default=60.0, help="seconds between kills")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -292,7 +293,10 @@ def test_a_learner_reads_shared_memory_without_a_call(ray, tmp_path, durability:
                 if (batch.tag % LANE >= 200).any():
                     seen.add(int(batch.ticket[0]))
             assert 0 in seen  # the new segment is read
-    assert not [name for name in rc.Shared.sweep() if not name.startswith("shards-")]
+            names = [shard["segment"] for shard in shards.state()["shards"]]
+            here = [path.name for path in Path("/dev/shm").glob(f"recollect-{names[0].rpartition('-')[0]}*")]
+            assert here == [f"recollect-{names[0]}"]  # what the killed one left is gone
+    assert not [name for name in names if rc.Shared(name).exists()]
 
 
 def test_a_cluster_that_was_saved_goes_on(ray, tmp_path) -> None:

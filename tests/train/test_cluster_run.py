@@ -5,17 +5,21 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from safetensors.torch import save
 
 import recollect as rc
 from recollect import train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
+from recollect.distributed.tally import Tally
 from recollect.errors import OptionError
+from recollect.train.environments import make_env
 from recollect.train.sharded import ShardedMemory
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -126,3 +130,42 @@ def test_what_cannot_be_on_a_cluster_is_refused(tmp_path) -> None:
         train.run(SMALL, "simple_spread", folder=tmp_path / "c", steps=100, cluster="local", **{**HOW, "shards": 3})
     with pytest.raises(OptionError, match="durability must be one of none, snapshot, journal, got 'some'"):
         train.run(SMALL, "simple_spread", folder=tmp_path / "d", steps=100, cluster="local", durability="some", **HOW)
+
+
+def test_an_actor_whose_policy_is_too_old_waits() -> None:
+    """The actor's part alone: weights that are more than ``max_age`` versions old are not acted with."""
+    from recollect.train.cluster import _RemoteActor, _Task
+    from recollect.train.settings import RunConfig
+
+    class Rows:
+        lanes, lost, tally, versions = (0, 1), 0, Tally(), []
+
+        def append(self, *, policy_version, **_) -> None:
+            self.versions.append(policy_version.tolist())
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_) -> None: ...
+
+    class Fake:
+        def writer(self, *_, **__) -> Rows:
+            return Rows()
+
+    run = RunConfig(num_envs=2, max_age=3)
+    actor = _RemoteActor(_Task(0, "simple_spread", SMALL, run, (0, 2), 1), Fake())  # type: ignore[arg-type]
+    env = make_env(SMALL, "simple_spread", 1, {})
+    weights = save(SMALL.learner(env, device="cpu", seed=0).weights().tensors)
+    thread = threading.Thread(target=actor.act)
+    thread.start()
+    actor.exchange(weights, 5, 9, 0, 10, False)
+    time.sleep(1.0)
+    assert actor.exchange(None, 5, 9, 0, 10, False)["steps"] == 0
+    actor.exchange(weights, 6, 9, 0, 10, False)
+    late = time.monotonic() + 10
+    while actor.exchange(None, 6, 9, 0, 10, False)["steps"] == 0 and time.monotonic() < late:
+        time.sleep(0.01)
+    actor.exchange(None, 6, 9, 0, 0, True)
+    thread.join()
+    assert Rows.versions
+    assert all(version == [6, 6] for version in Rows.versions)

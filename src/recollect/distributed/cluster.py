@@ -246,6 +246,9 @@ class Shards:
             return
         ray = import_ray()
         if ray.is_initialized():
+            if self._spec.storage != "ram":
+                calls = [handle.close.options(concurrency_group="control").remote() for handle in self.handles]
+                ray.wait(calls, num_returns=len(calls), timeout=2.0)
             for handle in self.handles:
                 ray.kill(handle)
         self._owner = False

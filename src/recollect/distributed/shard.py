@@ -212,6 +212,11 @@ class Shard:
             "failure": self._failure,
         }
 
+    def close(self) -> None:
+        """Let go of storage that would outlive the process."""
+        with self._saving, self._writing, self._drawing:
+            self.memory.close()
+
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     @property
