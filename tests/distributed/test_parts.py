@@ -185,6 +185,7 @@ def test_a_writer_that_was_replaced_writes_no_more() -> None:
     source.steps(1)
     assert shard.append(epoch, 5, [0, 1], source.packed([4, 4])) == {"taken": 1}
     assert shard.attach(5, [1], [0]) == {"taken": 1}
+    assert shard.attach(5, [1], None)["generation"] == 7  # one that begins is later, whatever its clock says
 
 
 def test_rows_of_lanes_that_are_not_the_writers_are_refused() -> None:

@@ -91,14 +91,16 @@ class Shard:
     # ---- rows ------------------------------------------------------------------------------------------------------
 
     def attach(self, generation: int, lanes: list[int], acked: list[int] | None) -> dict[str, Any]:
-        """Let a writer have lanes, unless a later one has them; says where each goes on.
+        """Let a writer have lanes, and say where each goes on; not one that comes back after a later one began.
 
         Args:
-            generation: Later writers have larger ones.
+            generation: Later writers have larger ones: one that begins gets one here that is.
             acked: Serials up to which the writer knows that rows were stored; None: it begins, and open episodes of
                 these lanes are cut. They also are where rows were lost that the writer has no more.
         """
         with self._writing:
+            if acked is None:
+                generation = max(generation, 1 + max(self._generations[lane] for lane in lanes))
             for lane in lanes:
                 if self._generations[lane] > generation:
                     return {"taken": lane}
@@ -106,7 +108,8 @@ class Shard:
                 self._generations[lane] = generation
                 if acked is None or int(self.memory.heads[lane]) < acked[place]:
                     self.memory.cut(lane)
-        return {"epoch": self.epoch, "heads": self._heads(lanes), "tally": self.tally.plain()}
+        found = {"epoch": self.epoch, "generation": generation, "heads": self._heads(lanes)}
+        return {**found, "tally": self.tally.plain()}
 
     def append(self, epoch: int, generation: int, lanes: list[int], rows: bytes) -> dict[str, Any]:
         """Store packed rows of a writer's lanes; once this returns they are as safe as was asked for."""

@@ -51,7 +51,6 @@ class ShardWriter:
         self.lanes: list[int] = np.atleast_1d(chosen).tolist()
         """Their numbers."""
         self.schema, self.lost, self.recoveries = spec.schema, 0, 0
-        self._generation = time.time_ns()
         span = 2 * self._block * (self._unacked + 2) + 8
         self._rows = Memory(spec.schema, span * len(self.lanes), None if self._bare else len(self.lanes))
         self._span, self._steps = span, 0
@@ -99,7 +98,7 @@ class ShardWriter:
             shard, link = next((shard, link) for shard, link in self._links.items() if place in link.places)
             where = link.places.index(place)
             while True:
-                answer = link.call("cut", link.epoch, self._generation, link.lanes[where], link.heads[where])
+                answer = link.call("cut", link.epoch, link.generation, link.lanes[where], link.heads[where])
                 if answer is not None and "heads" in answer:
                     break
                 self._attach(shard, link)
@@ -109,8 +108,8 @@ class ShardWriter:
             link.heads[where] = answer["heads"][0]
 
     def flush(self) -> None:
-        """Send what is here; returns once all of it has been acknowledged."""
-        self._send()
+        """Send what is here, whatever a limiter says; returns once all of it has been acknowledged."""
+        self._send(heed=False)
         for shard, link in self._links.items():
             while link.calls or link.most_behind(self._rows.heads) > 0:
                 self._wait(shard, link) if link.calls else self._ship(shard, link)
@@ -146,12 +145,12 @@ class ShardWriter:
         places = [known[lane] for lane in np.atleast_1d(chosen).tolist()]
         return places[0] if chosen.ndim == 0 else np.array(places, np.int64)
 
-    def _send(self) -> None:
+    def _send(self, *, heed: bool = True) -> None:
         """Send what was appended, then wait until another block has room beside what was not acknowledged."""
         if self._steps == 0:
             return
         self._steps = 0
-        if self._limiter is not None:
+        if heed and self._limiter is not None:
             self._heed(self._limiter)
         for shard, link in self._links.items():
             self._ship(shard, link)
@@ -184,7 +183,7 @@ class ShardWriter:
                 named.append((link.lanes[where], first + link.offsets[where], count))
                 link.sent[where] = first + count
         if runs:
-            link.send(self._generation, self._rows.pack_rows(runs, np.array(named, np.int64)))
+            link.send(self._rows.pack_rows(runs, np.array(named, np.int64)))
 
     def _wait(self, shard: int, link: _Link) -> None:
         """Take the oldest acknowledgement; if it does not come, all that was not acknowledged is to be sent again."""
@@ -203,7 +202,7 @@ class ShardWriter:
         begun = time.monotonic()
         while True:
             acked = None if begin else [head + offset for head, offset in zip(link.acked, link.offsets, strict=True)]
-            answer = link.call("attach", self._generation, link.lanes, acked, wait=_ANSWER)
+            answer = link.call("attach", link.generation, link.lanes, acked, wait=_ANSWER)
             if answer is not None:
                 break
             self._check_time(begun, f"shard {shard}")
@@ -212,7 +211,7 @@ class ShardWriter:
             raise self._taken(link, answer["taken"])
         self.tally.join(answer["tally"])
         self.recoveries += not begin
-        link.epoch = answer["epoch"]
+        link.epoch, link.generation = answer["epoch"], answer["generation"]
         for where, head in enumerate(answer["heads"]):
             before = link.acked[where] + link.offsets[where]
             if begin or head < before:
@@ -239,7 +238,7 @@ class _Link:
     def __init__(self, handle: Any, lanes: list[int], places: list[int]) -> None:
         self._handle, self.lanes, self.places = handle, lanes, places
         self._append = handle.append.options(concurrency_group="rows")
-        self.epoch = 0
+        self.epoch, self.generation = 0, time.time_ns()  # larger than of writers before a shard's death
         self.calls: deque[Any] = deque()
         self.acked, self.sent, self.offsets, self.heads = ([0] * len(lanes) for _ in range(4))
 
@@ -247,9 +246,9 @@ class _Link:
         """Rows of a lane that have not been acknowledged, at most."""
         return max(int(heads[place]) - self.acked[where] for where, place in enumerate(self.places))
 
-    def send(self, generation: int, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Send packed rows."""
-        self.calls.append(self._append.remote(self.epoch, generation, self.lanes, data))
+        self.calls.append(self._append.remote(self.epoch, self.generation, self.lanes, data))
 
     def arrived(self) -> bool:
         """Whether the oldest call has been answered."""
