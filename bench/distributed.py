@@ -273,7 +273,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true")
     asked = parser.parse_args()
-    rounds, seconds = (3, 0.5) if asked.quick else (7, 1.5)
+    rounds, seconds = (3, 0.5) if asked.quick else (5, 1.0)
     rows, frames = (100_000, 4_000) if asked.quick else (1_000_000, 20_000)
     rc.distributed.connect("local", num_cpus=4, object_store_memory=1_000_000_000)
 

@@ -39,9 +39,10 @@ _EXCHANGE = 0.03  # seconds between two calls to an actor, at least
 _EXCHANGE_SHARE = 3e-3  # seconds more for each actor, so that calls cost the learner a tenth of its time at most
 _AWAY = 30.0  # seconds after which an actor that does not answer is replaced
 _NAP = 1e-3
-_ROUNDS = 32  # steps of all environments that actors may be ahead of the learner
+_ROUNDS = 2  # steps of all environments that actors may be ahead of the learner, at least
+_AHEAD = 2.0  # calls' worth of steps that they may be ahead, by how fast they were lately
 _TRIES = 10  # times that an actor is started again without having taken a step
-_BLOCK, _UNACKED = 8, 8
+_BLOCK, _UNACKED = 4, 8
 _GROUPS = {"acting": 1, "control": 1}
 
 
@@ -169,6 +170,7 @@ class ClusterActors:
         self._schedule = algorithm.schedule(run.num_envs)
         self._seats = [_Seat() for _ in range(run.actors)]
         self._every = max(_EXCHANGE, run.actors * _EXCHANGE_SHARE)
+        self._rate, self._recent, self._noted = 0.0, 0, time.monotonic()
         self._starts, self._versions, self._updates = 0, 0, 0
         self._weights: tuple[int, Weights] | None = None
         self._put: tuple[int, Any] | None = None
@@ -216,6 +218,7 @@ class ClusterActors:
             self._say(
                 "shard", f"shard {shard} was lost and began again with {kept:,} of {held:,} steps", max(held - kept, 0)
             )
+        self._note_rate(done)
         self._exchange(steps + done)
         if not done:
             time.sleep(_NAP)
@@ -303,6 +306,13 @@ class ClusterActors:
         self._say("actor", f"actor {index} was lost and started again: {why}")
         self._start(index)
 
+    def _note_rate(self, done: int) -> None:
+        """Steps a second, lately."""
+        self._recent += done
+        passed = time.monotonic() - self._noted
+        if passed > 4 * self._every:
+            self._rate, self._recent, self._noted = self._recent / passed, 0, time.monotonic()
+
     def _exchange(self, steps: int) -> None:
         now = time.monotonic()
         for seat in self._seats:
@@ -326,7 +336,7 @@ class ClusterActors:
         """Steps that one actor may take until the next call, so that the learner is not left behind."""
         run, left = self._run, self._run.steps - steps
         due = self._schedule.updates_due(steps, self._state.episodes)
-        slack = max(_ROUNDS * run.num_envs, int(4 * self._schedule.every) if self._schedule.unit == "steps" else 0)
+        slack = max(_ROUNDS * run.num_envs, int(_AHEAD * self._every * self._rate))
         behind = due - self._updates
         if behind > 0 and self._memory.ready:
             every = self._schedule.every if self._schedule.unit == "steps" else run.num_envs
