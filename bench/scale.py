@@ -181,17 +181,17 @@ def play(actors: int, shards: int, costs: Costs, asked: argparse.Namespace) -> P
             server.total += block
             waits.append(done - now)
             line.append(done)
-            inserted += block
+            inserted += block if done <= asked.seconds else 0
             push(now + block / rate, "block", who)
         elif what == "draw":
             totals = [max(server.total, 1.0) for server in servers]
             shard = dice.choices(range(shards), totals)[0]
-            ages.append(now - known[shard])
+            ages.append(max(now - known[shard], 0.0))
             done = servers[shard].serve(now, costs.sample)
             known[shard] = done
             arrived = link.serve(done, 16 * BATCH_BYTES / wire)
             learner_free = max(learner_free, arrived) + costs.take + 16 * asked.compute / 1e3
-            batches += 16
+            batches += 16 if learner_free <= asked.seconds else 0
             push(learner_free, "draw", 0)
     policy = max(0.03, actors * costs.exchange / 0.1)
     held = max(1_000_000, 60 * inserted / asked.seconds)
