@@ -113,7 +113,7 @@ bench-quick:
 	@$(MAKE) bench QUICK=1
 
 scores: $(READY) $(AGILERL_VENV)/.ready
-	@$(PIP) box2d mujoco
+	@$(PIP) box2d imageio minatar mujoco
 	@echo "--- training with five seeds each (hours; what is finished is not trained again)"
 	@$(BIN)/python bench/scores.py --report docs/bench
 	@$(BIN)/python bench/chase.py --report docs/bench

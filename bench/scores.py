@@ -212,10 +212,35 @@ CONTESTS["lunar_dqn"] = Contest(
     steps=300_000,
     num_envs=8,
 )
+CONTESTS["breakout_ppo"] = Contest(
+    "minatar_breakout",
+    PPOConfig(
+        lr=2e-3,
+        lr_end=0.01,
+        lr_steps=3_000_000,
+        entropy=0.01,
+        minibatches=8,
+        encoder="flat",
+        activation="relu",
+        hidden=(128, 128),
+    ),
+    ("return", DRAWN),
+    "28, by gymnax at 10M without stuck actions",
+    steps=3_000_000,
+    num_envs=64,
+    first=21,
+    module="small_pictures",
+)
 CHEETAH: dict[str, Any] = {"seeds": 3, "episodes": 100}
 CONTESTS |= {
     "cheetah_td3": Contest(
-        "HalfCheetah-v5", TD3Config(batch_size=128), ("return",), "7,500 at 500k", steps=500_000, **CHEETAH
+        "HalfCheetah-v5",
+        TD3Config(batch_size=128, learning_starts=25_000),
+        ("return",),
+        "7,500 at 500k",
+        steps=500_000,
+        first=11,
+        **CHEETAH,
     ),
     "cheetah_sac": Contest("HalfCheetah-v5", SACConfig(batch_size=128), ("return",), "9,500 at 1M", **CHEETAH),
 }
