@@ -29,9 +29,9 @@ import recollect as rc
 PAGE = """# Shards on paper
 
 Written by `python bench/scale.py` on {day}: costs measured on {machine} with Ray {ray}, the rest a simulation by
-discrete events of {seconds} s. Every actor makes {rate} steps a second in blocks of {block}, {row} bytes a row; the
+discrete events of {seconds:g} s. Every actor makes {rate:g} steps a second in blocks of {block}, {row} bytes a row; the
 learner draws batches of 256, sixteen a call, two calls ahead, and computes {compute:.1f} ms a batch; every shard has
-one core and a link of {gbit} Gbit/s, and so has the learner.
+one core and a link of {gbit:g} Gbit/s, and so has the learner.
 
 | cost | ms |
 |---|---|
@@ -228,7 +228,7 @@ def draw(found: dict[tuple[int, int], Played], asked: argparse.Namespace, path: 
         axis.grid(alpha=0.3)
     axes[0].plot(ACTORS, [actors * asked.rate for actors in ACTORS], "k--", lw=1, label="all that actors make")
     axes[0].legend(fontsize=8)
-    figure.suptitle(f"Simulated: {asked.rate} steps a second an actor, blocks of {asked.block}, costs measured")
+    figure.suptitle(f"Simulated: {asked.rate:g} steps a second an actor, blocks of {asked.block}, costs measured")
     figure.savefig(path, dpi=110)
 
 
