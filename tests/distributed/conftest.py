@@ -1,4 +1,4 @@
-"""A Ray cluster of this machine, started once a test process."""
+"""A Ray cluster of this machine, started once a module."""
 
 from pathlib import Path
 
@@ -7,9 +7,10 @@ import pytest
 import recollect as rc
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray():
     ray = pytest.importorskip("ray")
+    ray.shutdown()  # a page of the documentation may have left one
     here = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
     rc.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000, runtime_env=here)
     yield ray

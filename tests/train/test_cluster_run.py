@@ -31,6 +31,7 @@ HOW = {"num_envs": 8, "actors": 2, "shards": 2, "eval_episodes": 5, "eval_every"
 @pytest.fixture(scope="module", autouse=True)
 def ray():
     ray = pytest.importorskip("ray")
+    ray.shutdown()
     rc.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000)
     yield ray
     ray.shutdown()

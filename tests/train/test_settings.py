@@ -56,6 +56,8 @@ def other(value: Any, field: str) -> Any:
         "priority_eta": 0.5,
         "v_min": -5.0,
         "log_std": -1.0,
+        "cluster": "local",
+        "durability": "none",
     }
     if isinstance(value, int) and field in ("hidden", "parameter_sharing"):
         return not value if isinstance(value, bool) else value + 3
