@@ -2,7 +2,8 @@
 //
 // Touching a page that is no longer there raises SIGBUS, which would end the process. The bytes of a guarded mapping are
 // then replaced by zeros of our own, and `lost` says so to whoever looks afterwards. Other faults go to whoever handled
-// them before.
+// them before. Programs that take the signal over later (Ray does when it starts) are noticed with the next mapping, or
+// by `look_again`.
 #pragma once
 
 #include <atomic>
@@ -46,6 +47,11 @@ class Guards {
     std::lock_guard<std::mutex> alone(mutex());
     guard->begin.store(nullptr);
   }
+  // Handles the signal again if somebody else has taken it over since the first mapping.
+  static void look_again() {
+    std::lock_guard<std::mutex> alone(mutex());
+    if (first().load() != nullptr) install();
+  }
 
  private:
   static std::mutex& mutex() {
@@ -56,21 +62,32 @@ class Guards {
     static std::atomic<Guard*> one{nullptr};
     return one;
   }
-  static struct sigaction& before() {
-    static struct sigaction one {};
+  static std::atomic<const struct sigaction*>& before() {
+    static std::atomic<const struct sigaction*> one{nullptr};
+    return one;
+  }
+  // The foreign fault that was passed on last, whether that goes on, and how often it came back unmended.
+  struct Passed {
+    std::atomic<char*> at{nullptr};
+    std::atomic<bool> now{false};
+    std::atomic<int> times{0};
+  };
+  static Passed& passed() {
+    static Passed one;
     return one;
   }
 
   static void install() {
-    static bool installed = false;
-    if (installed) return;
-    installed = true;
-    first();
+    first(), passed();  // a handler must not be the first to use them
+    struct sigaction now {};
+    sigaction(SIGBUS, nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle) return;
+    before().store(new struct sigaction(now));  // never freed: a handler may be looking at it
     struct sigaction action {};
     action.sa_sigaction = handle;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &before());
+    sigaction(SIGBUS, &action, nullptr);
   }
 
   static void handle(int number, siginfo_t* info, void* context) {
@@ -83,14 +100,29 @@ class Guards {
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
       if (zeros != MAP_FAILED) return;
     }
-    const struct sigaction& other = before();
-    if (other.sa_flags & SA_SIGINFO) {
-      other.sa_sigaction(number, info, context);
-    } else if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) {
-      other.sa_handler(number);
-    } else {
-      signal(number, SIG_DFL);  // and the same instruction faults again
+    pass_on(number, info, context, at);
+  }
+
+  // One that took the signal over from us gives it back to us, by raising it or by returning: that must not go on for
+  // ever.
+  static void pass_on(int number, siginfo_t* info, void* context, char* at) {
+    constexpr int kTimes = 8;
+    const bool raised = info->si_code <= 0;
+    Passed& last = passed();
+    if (!raised && last.at.exchange(at) != at) last.times.store(0);
+    const struct sigaction& other = *before().load();
+    const bool plain = !(other.sa_flags & SA_SIGINFO);
+    if (raised && plain && other.sa_handler == SIG_IGN) return;
+    if ((raised && last.now.load()) || last.times.load() >= kTimes ||
+        (plain && (other.sa_handler == SIG_DFL || other.sa_handler == SIG_IGN))) {
+      signal(number, SIG_DFL);
+      if (raised) raise(number);  // otherwise the same instruction faults again
+      return;
     }
+    last.now.store(!raised);
+    plain ? other.sa_handler(number) : other.sa_sigaction(number, info, context);
+    last.now.store(false);
+    last.times.fetch_add(1);
   }
 };
 #endif

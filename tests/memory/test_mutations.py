@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -155,6 +156,46 @@ def test_a_file_that_is_cut_short_while_it_is_used(name: str, kind: str, tmp_pat
         )
     with pytest.raises(rc.errors.StorageError) if kind == "mapped" else pytest.MonkeyPatch.context():
         memory.close()
+
+
+TAKEN_OVER = """
+import faulthandler, mmap, os, sys
+import numpy as np
+import recollect as rc
+
+def mapped(name):
+    path = os.path.join(sys.argv[1], name)
+    memory = rc.Memory(rc.Schema(obs=rc.Field((500,))), 1000, storage=rc.Mapped(path), seed=0)
+    zeros = np.zeros(800)
+    memory.extend(obs=np.ones((800, 500)), reward=zeros, terminated=zeros > 0, truncated=zeros > 0)
+    return memory, path
+
+first = mapped("first")
+for again in range(3):
+    faulthandler.disable()
+    faulthandler.enable()  # handles the signal before us from now on
+    others = [mapped(f"other_{again}")]
+for memory, path in (first, *others):
+    os.truncate(path, 8192)
+    try:
+        memory.sample(100)
+    except rc.errors.StorageError as error:
+        print("refused", flush=True)
+with open(os.path.join(sys.argv[1], "foreign"), "w+b") as file:
+    file.truncate(1 << 20)
+    view = mmap.mmap(file.fileno(), 1 << 20)
+    file.truncate(4096)
+    print(view[1 << 19])
+"""
+
+
+def test_a_file_that_is_cut_short_though_others_took_the_signal_over(tmp_path: Path) -> None:
+    """And a fault of somebody else's ends the process, as it would have without us."""
+    command = [sys.executable, "-c", TAKEN_OVER, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "refused\nrefused\n"
+    assert done.returncode == -signal.SIGBUS
+    assert "Bus error" in done.stderr
 
 
 def test_whoever_waits_for_a_save_learns_that_the_file_is_gone(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ class _View:
     heard: float = 0.0
     known: int = 0
     """The epoch that was heard of last, also if it is over."""
+    over: set[int] = field(default_factory=set)
+    """Epochs before that one: answers of them may still come."""
     updates: list[Update] = field(default_factory=list)
     look: Any = None
     """A call that asks how it stands."""
@@ -246,7 +248,8 @@ class ShardLearner(Iterator[Batch]):
         except ray.exceptions.RayActorError:
             self._lose(view)
             return
-        self._hear(view, head)
+        if not self._hear(view, head):
+            return
         factor = self._factor(view, about.share)
         for place, batch in enumerate(batches):
             if factor != 1.0:
@@ -336,8 +339,7 @@ class ShardLearner(Iterator[Batch]):
                 self._lose(view)
                 continue
             fresh = head["epoch"] != view.epoch
-            self._hear(view, head)
-            if self._direct and (fresh or view.memory is None):
+            if self._hear(view, head) and self._direct and (fresh or view.memory is None):
                 self._attach(view, head["segment"])
 
     def _ask(self, view: _View) -> None:
@@ -345,17 +347,22 @@ class ShardLearner(Iterator[Batch]):
         view.look = view.handle.look.options(concurrency_group="control").remote(self.tally.plain(), updates)
         view.asked = time.monotonic()
 
-    def _hear(self, view: _View, head: dict[str, Any]) -> None:
+    def _hear(self, view: _View, head: dict[str, Any]) -> bool:
+        """Take in how a shard stands, and whether it still does: not what it answered before it began again."""
+        if head["epoch"] in view.over:
+            return False
         name = f"shard-{view.index}"
         held = self.tally.held.get(name, [0, 0])[1]
         self.tally.join(head["tally"])
         if head["epoch"] != view.known:
             view.updates = [update for update in view.updates if update.epoch == head["epoch"]]
             if view.known:
+                view.over.add(view.known)
                 self.restarts.append(Restart(view.index, held, self.tally.held[name][1]))
             view.known = head["epoch"]
         view.epoch, view.total, view.least = head["epoch"], head["total"], head["least"]
         view.heard, view.away = time.monotonic(), False
+        return True
 
     def _lose(self, view: _View) -> None:
         """A shard died: nothing is known of it until it answers again."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from recollect._core import watch_files
 from recollect.errors import MissingExtra, OptionError, StorageError
 
 __all__ = ["connect", "import_ray"]
@@ -41,6 +42,12 @@ def connect(address: str = "auto", **options: Any) -> bool:
     >>> rc.distributed.connect("local")  # doctest: +SKIP
     True
     """
+    started = _connect(address, options)
+    watch_files()  # Ray takes over the signal by which a mapped file that is cut short is noticed
+    return started
+
+
+def _connect(address: str, options: dict[str, Any]) -> bool:
     ray = import_ray()
     if ray.is_initialized():
         return False
