@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "bind/store.hpp"
 
@@ -107,7 +108,37 @@ class NamedReader {
     return hand_out(std::move(drawn));
   }
 
-  // The same for given rows; or the place of the first one that cannot be read.
+  // Bytes of a batch of n rows, each array padded with zeros to 64 bytes; 0 if that is not known before it is drawn.
+  std::size_t room(std::int64_t n) const {
+    if (n < 1 || n > kMostRows) throw std::invalid_argument("size out of range");
+    return reader_->room(n);
+  }
+
+  // Batches behind a head, each drawn by itself, in so many bytes each. Or the number of rows there are, if that is too
+  // few.
+  nb::object sample_bytes(const nb::bytes& head, std::int64_t count, std::int64_t n, double beta, std::int64_t threads,
+                          std::int64_t first_lane) {
+    const std::size_t one = room(n), many = static_cast<std::size_t>(count);
+    if (one == 0 || count < 1 || many > (std::size_t{1} << 40) / one || head.size() % 16 != 0)
+      throw std::invalid_argument("size out of range");
+    const std::size_t most = head.size() + one * many;
+    auto message = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(most)));
+    if (!message.is_valid()) throw nb::python_error();
+    char* to = PyBytes_AS_STRING(message.ptr());  // nobody else has it yet
+    std::memcpy(to, head.c_str(), head.size());
+    Drawn drawn;
+    {
+      nb::gil_scoped_release release;
+      to += head.size();
+      for (std::int64_t i = 0; i < count && drawn.status == Drawn::Status::kOk; ++i, to += one)
+        drawn = reader_->sample(n, beta, threads, {to, one, first_lane});
+    }
+    if (drawn.status == Drawn::Status::kOvertaken) return nb::int_(-1);
+    if (drawn.status != Drawn::Status::kOk) return nb::int_(drawn.available);
+    return message;
+  }
+
+  // What `sample` gives for given rows; or the place of the first one that cannot be read.
   nb::object read(nb::handle lanes, nb::handle serials, std::int64_t threads) {
     std::vector<Row> rows = open_rows(lanes, serials);
     if (rows.empty()) throw std::invalid_argument("no rows given");
@@ -331,14 +362,31 @@ class NamedReader {
   std::unique_ptr<Reader> reader_;
 };
 
+// Bytes for batches that came from elsewhere, handed out again once no array over them is left.
+nb::object pooled(std::int64_t bytes) {
+  static auto* pool = new std::shared_ptr<Pool>(std::make_shared<Pool>());  // outlives whatever holds a batch at the end
+  if (bytes < 1 || bytes > std::int64_t{1} << 40) throw std::invalid_argument("size out of range");
+  auto lease = std::make_unique<Lease>(*pool, static_cast<std::size_t>(bytes));
+  char* data = lease->data();
+  nb::object owner = nb::capsule(lease.release(), [](void* mine) noexcept { delete static_cast<Lease*>(mine); });
+  const npy_intp shape = bytes;
+  return new_array(NPY_UINT8, 1, &shape, nullptr, data, owner.ptr());
+}
+
 }  // namespace
 
 void bind_reader(nb::module_& module) {
+  module.def("pooled", &pooled, "nbytes"_a, nb::sig("def pooled(nbytes: int) -> numpy.typing.NDArray[typing.Any]"));
   nb::class_<NamedReader>(module, "Reader")
       .def(nb::init<const Store&, const nb::list&, const nb::tuple&, const nb::tuple&, std::uint64_t, std::uint64_t>(),
            "store"_a, "outputs"_a, "window"_a, "sampler"_a, "key0"_a, "key1"_a)
       .def("sample", &NamedReader::sample, "size"_a, "beta"_a, "threads"_a,
            nb::sig("def sample(self, size: int, beta: float, threads: int) -> dict[str, typing.Any] | int"))
+      .def("sample_bytes", &NamedReader::sample_bytes, "head"_a, "count"_a, "size"_a, "beta"_a, "threads"_a,
+           "first_lane"_a,
+           nb::sig("def sample_bytes(self, head: bytes, count: int, size: int, beta: float, threads: int, "
+                   "first_lane: int) -> bytes | int"))
+      .def("room", &NamedReader::room, "size"_a)
       .def("read", &NamedReader::read, "lanes"_a, "serials"_a, "threads"_a,
            nb::sig("def read(self, lanes: object, serials: object, threads: int) -> dict[str, typing.Any] | int"))
       .def("update_priorities", &NamedReader::update_priorities, "lanes"_a, "serials"_a, "errors"_a)

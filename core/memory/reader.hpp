@@ -34,6 +34,13 @@ struct Drawn {
   std::vector<char*> arrays;    // one an output
 };
 
+// Memory of somebody else's to put a batch in, instead of pooled memory.
+struct Room {
+  char* at = nullptr;
+  std::size_t bytes = 0;        // what the batch takes
+  std::int64_t first_lane = 0;  // added to the numbers of lanes
+};
+
 // How many rows a sampler gives for n asked for.
 struct Draws {
   bool distinct;  // n, and there must be as many
@@ -48,12 +55,12 @@ class Reader final : public Forkable {
         anchors_(shelf_->timeline, window_.reach()), sampler_(std::move(sampler)), draws_(draws),
         random_(random) {}
 
-  Drawn sample(std::int64_t n, double beta, std::int64_t threads) {
+  Drawn sample(std::int64_t n, double beta, std::int64_t threads, const Room& room = {}) {
     auto worker = borrow();
     Drawn drawn;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       drawn = Drawn();
-      if (sample_once(*worker, n, beta, threads, drawn)) break;
+      if (sample_once(*worker, n, beta, threads, room, drawn)) break;
       drawn.status = Drawn::Status::kOvertaken;
     }
     give_back(std::move(worker));
@@ -77,7 +84,7 @@ class Reader final : public Forkable {
           return;
         }
       }
-      fill(*worker, n, threads, drawn);
+      fill(*worker, n, threads, {}, drawn);
       const std::int64_t torn = first_torn(*worker, n);
       if (torn == n) return;
       drawn.status = Drawn::Status::kNoAnchor;
@@ -133,6 +140,8 @@ class Reader final : public Forkable {
   }
 
   const Window& window() const { return window_; }
+  // Bytes of a batch; 0 if that is not known before it is drawn.
+  std::size_t room(std::int64_t n) const { return draws_.partial ? 0 : window_.room(n); }
 
   // Batches drawn, and priorities that came for rows which could no longer be drawn; changed under `locked`.
   std::int64_t batches = 0, dropped = 0;
@@ -151,7 +160,7 @@ class Reader final : public Forkable {
   static constexpr int kAttempts = 200;
 
   // False if another process overwrote rows while they were read.
-  bool sample_once(Worker& worker, std::int64_t n, double beta, std::int64_t threads, Drawn& drawn) {
+  bool sample_once(Worker& worker, std::int64_t n, double beta, std::int64_t threads, const Room& room, Drawn& drawn) {
     return shelf_->read([&] {
       {
         std::lock_guard<std::mutex> drawing(mutex_);
@@ -178,7 +187,7 @@ class Reader final : public Forkable {
         n = got;
         ++batches;
       }
-      fill(worker, n, threads, drawn);
+      fill(worker, n, threads, room, drawn);
       if (first_torn(worker, n) == n) return true;
       std::lock_guard<std::mutex> drawing(mutex_);
       --batches;
@@ -214,19 +223,25 @@ class Reader final : public Forkable {
     idle_.push_back(std::move(worker));
   }
 
-  void fill(Worker& worker, std::int64_t n, std::int64_t threads, Drawn& drawn) {
+  void fill(Worker& worker, std::int64_t n, std::int64_t threads, const Room& room, Drawn& drawn) {
     Window& window = worker.window;
     window.resolve(worker.rows.data(), n, threads);
     const auto& outputs = window.outputs();
-    std::size_t total = 0;
-    std::vector<std::size_t> offsets;
-    offsets.reserve(outputs.size());
-    for (const Output& output : outputs) {
-      offsets.push_back(total);
-      total += (static_cast<std::size_t>(window.values(output) * output.item) + 63) / 64 * 64;
+    std::vector<std::size_t> begins;
+    begins.reserve(outputs.size());
+    const std::size_t total = window.lay_out(begins);
+    char* begin = room.at;
+    if (begin == nullptr) {
+      drawn.lease = std::make_unique<Lease>(pool_, total);
+      begin = drawn.lease->data();
+    } else {
+      if (total != room.bytes) throw std::logic_error("a batch of another size than its room");
+      for (std::size_t k = 0; k < outputs.size(); ++k) {  // what lay there is nobody's business
+        const std::int64_t used = window.values(outputs[k]) * outputs[k].item;
+        std::memset(begin + begins[k] + used, 0, Window::padded(used) - static_cast<std::size_t>(used));
+      }
     }
-    drawn.lease = std::make_unique<Lease>(pool_, total);
-    for (std::size_t offset : offsets) drawn.arrays.push_back(drawn.lease->data() + offset);
+    for (std::size_t at : begins) drawn.arrays.push_back(begin + at);
     window.gather(drawn.arrays.data());
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       char* to = drawn.arrays[k];
@@ -237,7 +252,7 @@ class Reader final : public Forkable {
         const bool serials = outputs[k].what == What::kSerials;
         for (std::int64_t i = 0; i < n; ++i) {
           const Row& row = worker.rows[static_cast<std::size_t>(i)];
-          numbers[i] = serials ? row.serial : row.lane;
+          numbers[i] = serials ? row.serial : row.lane + room.first_lane;
         }
       }
     }

@@ -61,11 +61,31 @@ class Window {
   std::int64_t steps() const { return steps_; }
 
   // Values along the leading axes of an output.
-  std::int64_t values(const Output& output) const {
-    if (!along_time(spec_, output.what)) return size_;
-    const std::int64_t steps = spec_.packed ? steps_ : size_ * steps_;
-    return output.what == What::kThrough ? steps + size_ : steps;
+  std::int64_t values(const Output& output) const { return values(output, size_, steps_); }
+
+  // Where the outputs of what was resolved begin, one after the other, and how many bytes they take.
+  std::size_t lay_out(std::vector<std::size_t>& begins) const {
+    std::size_t total = 0;
+    for (const Output& output : outputs_) {
+      begins.push_back(total);
+      total += padded(values(output) * output.item);
+    }
+    return total;
   }
+  // The same bytes for n rows that have not been drawn; 0 if that depends on which they are.
+  std::size_t room(std::int64_t n) const {
+    const bool episode = spec_.kind == Kind::kEpisode;
+    if (spec_.packed || (episode && !spec_.fixed)) return 0;
+    const std::int64_t steps = spec_.kind == Kind::kStep ? 1 : spec_.burn_in + spec_.length;
+    std::size_t total = 0;
+    for (const Output& output : outputs_) {
+      if (static_cast<double>(n) * static_cast<double>(steps + 1) * static_cast<double>(output.item) > 1e12)
+        throw std::invalid_argument("size out of range");
+      total += padded(values(output, n, steps) * output.item);
+    }
+    return total;
+  }
+  static std::size_t padded(std::int64_t bytes) { return (static_cast<std::size_t>(bytes) + 63) / 64 * 64; }
 
   // Fills the arrays; to[i] belongs to output i. Weights, serials and lanes are the caller's.
   void gather(char* const* to) const {
@@ -98,6 +118,12 @@ class Window {
     std::int32_t steps;
     std::uint8_t flags;
   };
+
+  std::int64_t values(const Output& output, std::int64_t n, std::int64_t most) const {
+    if (!along_time(spec_, output.what)) return n;
+    const std::int64_t steps = spec_.packed ? most : n * most;
+    return output.what == What::kThrough ? steps + n : steps;
+  }
 
   void resolve_steps(const Row* rows) {
     jumps_.resize(static_cast<std::size_t>(size_));

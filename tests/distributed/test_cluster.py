@@ -254,7 +254,7 @@ def test_a_writer_says_that_a_shard_does_not_answer(ray) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_the_limiter_keeps_its_ratio(ray, count: int) -> None:
-    limiter = D.Ratio(4, min_size=400, tolerance=800)
+    limiter = D.Ratio(4, min_size=400, tolerance=400)
     with D.Shards(SCHEMA, 400_000, shards=count, lanes=4, limiter=limiter) as shards:
         stop, written = threading.Event(), [0]
 
@@ -266,24 +266,27 @@ def test_the_limiter_keeps_its_ratio(ray, count: int) -> None:
 
         thread = threading.Thread(target=produce, daemon=True)
         thread.start()
-        with shards.learner(32, group=4) as batches:
-            for _ in range(2500):  # as fast as the limiter lets it
-                next(batches)
-            state = shards.state()
-            ratio = batches.batches * 32 / (state["inserted"] - limiter.min_size)
-            print(f"{count} shards: {ratio:.3f} samples a step")
-            assert ratio == pytest.approx(4, rel=0.05)  # with what is on its way, and what is tolerated
-            fast = state["inserted"]
-            time.sleep(1.0)  # the learner stands still: the writer waits
-            after = shards.state()["inserted"]
-            assert (after - fast) * 4 <= 2 * limiter.slack + 32 * 4 * 3 + 4 * 20 * 4 * 10
-            time.sleep(0.5)
-            assert shards.state()["inserted"] == after
+        try:
+            with shards.learner(32, group=4, timeout=60) as batches:
+                for _ in range(2500):  # as fast as the limiter lets it
+                    next(batches)
+                state = shards.state()
+                ratio = batches.batches * 32 / (state["inserted"] - limiter.min_size)
+                print(f"{count} shards: {ratio:.3f} samples a step")
+                assert ratio == pytest.approx(4, rel=0.05)  # with what is on its way, and what is tolerated
+                fast = state["inserted"]
+                time.sleep(1.0)  # the learner stands still: the writer waits
+                after = shards.state()["inserted"]
+                assert (after - fast) * 4 <= 2 * limiter.slack + 32 * 4 * 3 + 4 * 20 * 4 * 10
+                time.sleep(0.5)
+                assert shards.state()["inserted"] == after
+                stop.set()
+                while thread.is_alive():  # and goes on once the learner does
+                    next(batches)
+                    time.sleep(0.01)
+        finally:
             stop.set()
-            for _ in range(100):
-                next(batches)
-        thread.join(20)
-        assert not thread.is_alive()
+            thread.join(20)
 
 
 def test_a_learner_waits_for_rows_and_says_so(ray) -> None:

@@ -132,6 +132,21 @@ def test_batches_come_back_as_they_were() -> None:
         assert other.next_obs.pose.ctypes.data % 64 == 0
 
 
+def test_batches_of_two_messages_are_not_of_the_same_memory() -> None:
+    """What is handed out again is what nobody holds."""
+    memory = rc.Memory(rc.Schema(obs=rc.Field((5,))), 100, seed=0)
+    held = []
+    for number in range(1, 21):
+        memory.append(obs=np.full(5, number), reward=number, terminated=True, truncated=False, final_obs=np.zeros(5))
+        message = pack_batches({}, [memory.sample(8)])
+        held.append((unpack_batches(message)[1][0], unpack_batches(message)[1][0].reward.tolist()))
+        for batch, rewards in held:
+            assert batch.reward.tolist() == rewards
+            np.testing.assert_array_equal(batch.obs[:, 0], rewards)
+        if number % 5 == 0:
+            del held[::2]
+
+
 def test_updates_come_back_as_they_were() -> None:
     updates = [Update(1, 2, np.arange(3.0)), Update(2**62, 5, np.zeros(0)), Update(4, 6, np.ones(1))]
     found = list(unpack_updates(pack_updates(updates)))
@@ -206,15 +221,18 @@ def filled() -> Shard:
     return shard
 
 
-def test_batches_of_a_call_are_independent_and_priorities_find_their_rows() -> None:
+@pytest.mark.parametrize("drawn", [0, 3])
+def test_batches_of_a_call_are_independent_and_priorities_find_their_rows(drawn: int) -> None:
     shard = filled()
+    if drawn:  # the first call learns how batches lie
+        unpack_batches(shard.sample(32, drawn, 0.4, b"", Tally().plain()))
     head, batches = unpack_batches(shard.sample(32, 3, 0.4, b"", Tally().plain()))
-    assert (head["first"], len(batches), head["total"]) == (0, 3, shard.memory.standing[0])
+    assert (head["first"], len(batches), head["total"]) == (drawn, 3, shard.memory.standing[0])
     for batch in batches:  # every batch covers all rows: none is a slice of one stratified draw
         assert set(batch.lanes) == {2, 3}  # numbers in the cluster: shard 1 of two lanes each
         assert sorted(np.unique(batch.lanes, return_counts=True)[1]) == [16, 16]
     errors = np.arange(1, 33, dtype=np.float32)
-    shard.look(Tally().plain(), pack_updates([Update(shard.epoch, 1, errors)]))
+    shard.look(Tally().plain(), pack_updates([Update(shard.epoch, drawn + 1, errors)]))
     expected = {}
     for lane, serial, error in zip(batches[1].lanes, batches[1].serials, errors, strict=True):
         expected[int(lane) - 2, int(serial)] = (float(error) + 1e-6) ** 0.6

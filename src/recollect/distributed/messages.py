@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from recollect._core import pooled
 from recollect.memory import Batch
-from recollect.memory.batch import nested
+from recollect.memory.batch import flat, nested
 
-__all__ = ["Update", "pack_batches", "pack_updates", "unpack_batches", "unpack_updates"]
+__all__ = ["Layout", "Update", "head_of", "pack_batches", "pack_updates", "unpack_batches", "unpack_updates"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -54,23 +55,49 @@ def unpack_updates(data: bytes) -> Iterator[Update]:
         at += 4 * count
 
 
+class Layout(NamedTuple):
+    """How the arrays of a batch lie one after the other, each padded to a multiple of 64 bytes."""
+
+    described: bytes
+    nbytes: int
+    rows: tuple[int, int]
+    """Where ``lanes`` and ``serials`` begin."""
+
+    @staticmethod
+    def of(batch: Batch) -> Layout:
+        """That of a batch, whose arrays come in its order."""
+        entries, at, begins = [], 0, {}
+        for key, array in flat(batch):
+            entries.append((key, array.dtype.str, array.shape))
+            begins[key] = at
+            at += array.nbytes + -array.nbytes % _ALIGNED
+        return Layout(json.dumps(entries).encode(), at, (begins["lanes"], begins["serials"]))
+
+    def drawn(self, data: bytes, begin: int, size: int) -> tuple[Array, Array]:
+        """Copies of lanes and serials of a batch that begins there."""
+        lanes, serials = (np.frombuffer(data, np.int64, size, begin + at).copy() for at in self.rows)
+        return lanes, serials
+
+
+def head_of(head: dict[str, Any], layouts: Sequence[bytes], which: Sequence[int]) -> bytes:
+    """What a message begins with: plain data, how arrays lie, and which of that each batch goes by."""
+    text = json.dumps({**head, "which": list(which), "layouts": [len(layout) for layout in layouts]}).encode()
+    text += b" " * (-(len(text) + sum(map(len, layouts)) + _HEAD.size) % _ALIGNED)
+    return b"".join([_HEAD.pack(len(text), 0), text, *layouts])
+
+
 def pack_batches(head: dict[str, Any], batches: Sequence[Batch]) -> bytes:
-    """Batches behind a head of plain data. Those whose arrays are alike share one description."""
-    layouts: dict[tuple[Any, ...], int] = {}
+    """Batches behind a head. Those whose arrays are alike share one description."""
+    layouts: dict[bytes, int] = {}
     which: list[int] = []
     parts: list[Any] = []
     for batch in batches:
-        flat = _flat(batch)
-        layout = tuple((key, array.dtype.str, array.shape) for key, array in flat)
-        for _, array in flat:
+        for _, array in flat(batch):
             parts.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
             if pad := -array.nbytes % _ALIGNED:
                 parts.append(_PADDING[:pad])
-        which.append(layouts.setdefault(layout, len(layouts)))
-    described = [json.dumps(layout).encode() for layout in layouts]
-    text = json.dumps({**head, "which": which, "layouts": [len(layout) for layout in described]}).encode()
-    text += b" " * (-(len(text) + sum(map(len, described)) + _HEAD.size) % _ALIGNED)
-    return b"".join([_HEAD.pack(len(text), 0), text, *described, *parts])
+        which.append(layouts.setdefault(Layout.of(batch).described, len(layouts)))
+    return b"".join([head_of(head, list(layouts), which), *parts])
 
 
 def unpack_batches(data: bytes) -> tuple[dict[str, Any], list[Batch]]:
@@ -82,14 +109,13 @@ def unpack_batches(data: bytes) -> tuple[dict[str, Any], list[Batch]]:
     for length in head["layouts"]:
         plans.append(_plan(data[at : at + length]))
         at += length
-    room = np.empty(len(data) - at + _ALIGNED, np.uint8)
-    shift = -room.ctypes.data % _ALIGNED
-    room[shift : shift + len(data) - at] = np.frombuffer(data, np.uint8, offset=at)
-    begin, found = shift, []
+    room = pooled(max(len(data) - at, 1))  # fresh pages cost more than the copying
+    room[: len(data) - at] = np.frombuffer(data, np.uint8, offset=at)
+    begin, found = 0, []
     for place in head["which"]:
         plan = plans[place]
-        flat = {key: np.ndarray(shape, dtype, room, begin + offset) for key, shape, dtype, offset in plan.arrays}
-        found.append(nested(flat) if plan.nested else Batch(flat))
+        arrays = {key: np.ndarray(shape, dtype, room, begin + offset) for key, shape, dtype, offset in plan.arrays}
+        found.append(nested(arrays) if plan.nested else Batch(arrays))
         begin += plan.nbytes
     return head, found
 
@@ -113,13 +139,3 @@ def _plan(layout: bytes) -> _Plan:
         size = math.prod(shape) * dtype.itemsize
         at += size + -size % _ALIGNED
     return _Plan(tuple(arrays), at, any("/" in key for key, *_ in arrays))
-
-
-def _flat(values: dict[str, Any], above: str = "") -> list[tuple[str, Array]]:
-    found: list[tuple[str, Array]] = []
-    for key, value in values.items():
-        if isinstance(value, dict):
-            found += _flat(value, f"{above}{key}/")
-        else:
-            found.append((f"{above}{key}", value))
-    return found

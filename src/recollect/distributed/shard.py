@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, final
 
-from recollect.distributed.messages import pack_batches, unpack_updates
+from recollect.distributed.messages import Layout, head_of, pack_batches, unpack_updates
 from recollect.distributed.ray_start import import_ray
 from recollect.distributed.tally import Tally
 from recollect.errors import NotEnoughRows, OptionError
@@ -76,6 +76,9 @@ class Shard:
         self.memory = self._open()
         self._generations = [0] * spec.lanes
         self._draws: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+        self._layouts: dict[int, Layout] = {}
+        """Of batches by their size, where all are alike."""
+        self._first_lane = spec.index * spec.lanes
         self._number, self._late, self._stamp = 0, 0, time.time_ns()
         self._writing = threading.Lock()
         """Held while rows are stored, and while they are saved where no journal follows."""
@@ -146,23 +149,39 @@ class Shard:
         """Batches, each drawn by itself, after earlier ones' priorities have been set; none if there is too little."""
         self.tally.join(tally)
         self.update_priorities(updates)
-        drawn = []
         with self._drawing:
-            first = self._number
-            standing = self.memory.standing
+            head = {**self._head(self.memory.standing), "first": self._number}
             try:
-                for _ in range(batches):
-                    batch = self.memory.sample(size, beta=beta)
-                    # Copies: an array of the batch would keep all of its memory.
-                    self._draws[self._number] = (batch.lanes.copy(), batch.serials.copy())
-                    self._number += 1
-                    batch.lanes += self.spec.index * self.spec.lanes  # their numbers in the cluster
-                    drawn.append(batch)
+                layout = self._layouts.get(size)
+                if layout is None:
+                    return self._sample_first(head, size, batches, beta)
+                begin = head_of(head, [layout.described], [0] * batches)
+                drawn = self.memory.sample_bytes(size, batches, head=begin, first_lane=self._first_lane, beta=beta)
             except NotEnoughRows:
-                pass
-            while len(self._draws) > _REMEMBERED:
-                self._draws.popitem(last=False)
-        return pack_batches({**self._head(standing), "first": first}, drawn)
+                return pack_batches(head, [])
+            for place in range(batches):
+                self._remember(*layout.drawn(drawn, len(begin) + place * layout.nbytes, size))
+            return drawn
+
+    def _sample_first(self, head: dict[str, Any], size: int, batches: int, beta: float) -> bytes:
+        """Batches of a size for the first time, or whose arrays differ from one to the next."""
+        drawn = []
+        for _ in range(batches):
+            batch = self.memory.sample(size, beta=beta)
+            batch.lanes += self._first_lane
+            # Copies: an array of the batch would keep all of its memory.
+            self._remember(batch.lanes.copy(), batch.serials.copy())
+            drawn.append(batch)
+        if self.memory.batches_alike:
+            self._layouts[size] = Layout.of(drawn[0])
+        return pack_batches(head, drawn)
+
+    def _remember(self, lanes: Any, serials: Any) -> None:
+        """Know the rows of a batch until their errors come."""
+        self._draws[self._number] = (lanes - self._first_lane, serials)
+        self._number += 1
+        if len(self._draws) > _REMEMBERED:
+            self._draws.popitem(last=False)
 
     def look(self, tally: dict[str, Any], updates: bytes = b"") -> dict[str, Any]:
         """What draws are in proportion to here, and the counts."""

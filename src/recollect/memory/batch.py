@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self, final
 
-__all__ = ["Batch", "Nest", "entry", "nested"]
+__all__ = ["Batch", "Nest", "entry", "flat", "nested"]
 
 
 class Nest(dict[str, Any]):
@@ -70,3 +71,12 @@ def nested(flat: dict[str, Any]) -> Batch:
             here = here.setdefault(part, Nest())
         here[last] = value
     return batch
+
+
+def flat(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Paths and entries of a batch, in its order."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{above}{key}/")
+        else:
+            yield f"{above}{key}", value

@@ -11,7 +11,7 @@ import numpy as np
 from recollect import _core
 from recollect.errors import OptionError
 from recollect.memory import checks, refusals
-from recollect.memory.batch import Batch, Nest, nested
+from recollect.memory.batch import Batch, Nest, flat, nested
 from recollect.memory.copying import packed, unpacked
 from recollect.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
 from recollect.memory.newest import newest
@@ -89,7 +89,8 @@ class Memory:
                 f"{self.capacity} rows for {self.lanes} lanes",
                 f"Use at least {least * self.lanes}.",
             )
-        outputs = self.window.outputs(schema, self.stack)
+        found = {output[0]: output for output in self.window.outputs(schema, self.stack)}
+        outputs = [output for _, output in flat(nested(found))]  # in the order of a batch
         key = checks.key(seed)
         self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self.bare))
         self._store = self._ground.store
@@ -167,6 +168,37 @@ class Memory:
         if not isinstance(drawn, dict):
             raise refusals.not_enough(size, drawn, len(self), self._span)
         return nested(drawn) if self._nested else Batch(drawn)
+
+    def sample_bytes(
+        self, size: int, count: int, *, head: bytes = b"", first_lane: int = 0, beta: float | None = None
+    ) -> bytes:
+        """Draw ``count`` batches, each by itself, straight into bytes that can be sent.
+
+        A batch is its arrays in the order of ``sample``, each padded with zeros to a multiple of 64 bytes.
+
+        Args:
+            head: What the bytes begin with: a multiple of 16 of them.
+            first_lane: Added to the numbers of lanes.
+            beta: As of ``sample``.
+
+        Raises:
+            OptionError: If batches of a size are not all alike: of whole episodes, or by ``Shuffled``.
+            NotEnoughRows: As of ``sample``. Batches that had been drawn are lost.
+        """
+        size, count = checks.whole("size", size, 1, 2**31 - 1), checks.whole("count", count, 1, 2**31 - 1)
+        if not self.batches_alike:
+            raise OptionError("window", "give batches that are all alike", f"{self.window} by {self.sampler}")
+        if len(head) % 16:
+            raise OptionError("head", "be a multiple of 16 bytes", len(head))
+        drawn = self._reader.sample_bytes(head, count, size, self._beta(beta), self._threads, first_lane)
+        if not isinstance(drawn, bytes):
+            raise refusals.not_enough(size, drawn, len(self), self._span)
+        return drawn
+
+    @property
+    def batches_alike(self) -> bool:
+        """Whether the arrays of all batches of a size have the same shapes."""
+        return self._reader.room(1) > 0
 
     def read(self, lanes: Any, serials: Any) -> Batch:
         """Read rows of one's own choice through the window, for instance those of an earlier batch.
