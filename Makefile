@@ -19,7 +19,7 @@ SANITIZE_READY := $(SANITIZE_VENV)/.ready
 TSAN_VENV := .venv-tsan
 TSAN_READY := $(TSAN_VENV)/.ready
 
-.PHONY: help setup demo test check test-slow bench bench-quick scores sanitize tsan stub clean
+.PHONY: help setup demo test browser check test-slow bench bench-quick scores sanitize tsan stub clean
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
@@ -40,7 +40,7 @@ $(DEPS): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
 	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro tensorboard pillow imageio-ffmpeg h5py zstandard \
-		hypothesis import-linter lbforaging magent2 minari mpe2 mypy pettingzoo pre-commit pytest ray ruff rware safetensors scipy
+		hypothesis import-linter lbforaging magent2 minari mpe2 mypy pettingzoo playwright pre-commit pytest ray ruff rware safetensors scipy
 	@touch $@
 
 $(READY): $(DEPS) $(CORE)
@@ -65,7 +65,14 @@ check: $(READY)
 	@echo "--- snippets in the docs"
 	@$(BIN)/pytest tests/test_docs.py
 
-test: check
+# Tests of the page need a browser: Debian's, where it may be installed.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
+		echo "--- installing Chromium for the tests of the page"; \
+		test "$$(id -u)" = 0 && (apt-get install -y -qq chromium || (apt-get update -qq && apt-get install -y -qq chromium)) \
+			>/dev/null 2>&1; } || echo "left out: tests of the page in a browser (apt-get install chromium)"
+
+test: check browser
 	@echo "--- tests"
 	@$(BIN)/pytest tests -m "not slow" -n 2 --dist loadfile --ignore tests/test_docs.py \
 		--ignore tests/distributed --ignore tests/train/test_cluster_run.py

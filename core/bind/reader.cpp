@@ -200,6 +200,25 @@ class NamedReader {
     });
   }
 
+  void count_draws(bool on) {
+    nb::gil_scoped_release release;
+    reader_->count_draws(on);
+  }
+
+  // Every stride-th row in numbers: rows, draws (-1: not counted), priorities, their sum, sum of squares, least and most;
+  // bins of ages, of draws by age, of draws a row, of priorities.
+  nb::object census(std::int64_t stride) {
+    if (stride < 1) throw std::invalid_argument("stride out of range");
+    Census found;
+    {
+      nb::gil_scoped_release release;
+      found = reader_->census(stride);
+    }
+    return nb::make_tuple(found.rows, found.counted ? found.draws : -1, found.prioritized, found.total, found.squares,
+                          found.least, found.most, array_of(found.ages), array_of(found.drawn_ages),
+                          array_of(found.draws_each), array_of(found.priorities));
+  }
+
   // All rows that can be drawn, in random order: lanes and serials.
   nb::object order() {
     std::vector<Row> rows;
@@ -317,6 +336,13 @@ class NamedReader {
     }
   }
 
+  static nb::object array_of(const Census::Bins& bins) {
+    const npy_intp shape = Census::kBins;
+    nb::object array = new_array(NPY_INT64, 1, &shape);
+    std::copy(bins.begin(), bins.end(), data_of<std::int64_t>(array));
+    return array;
+  }
+
   static PrioritizedSampler& prioritized(Sampler& sampler) {
     auto* chosen = dynamic_cast<PrioritizedSampler*>(&sampler);
     if (chosen == nullptr) throw std::invalid_argument("this sampler has no priorities");
@@ -394,6 +420,9 @@ void bind_reader(nb::module_& module) {
            nb::sig("def priorities(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("ready", &NamedReader::ready)
       .def("standing", &NamedReader::standing)
+      .def("count_draws", &NamedReader::count_draws, "on"_a)
+      .def("census", &NamedReader::census, "stride"_a,
+           nb::sig("def census(self, stride: int) -> tuple[typing.Any, ...]"))
       .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))
       .def("freeze", &NamedReader::freeze, "held"_a, "file"_a, "journal"_a, "synced"_a,
            nb::sig("def freeze(self, held: object, file: int, journal: int, synced: bool) -> "

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "memory/census.hpp"
 #include "memory/pool.hpp"
 #include "memory/samplers.hpp"
 #include "memory/shelf.hpp"
@@ -105,6 +106,36 @@ class Reader final : public Forkable {
     });
   }
 
+  // Counts from now on how often rows are drawn, or no longer does.
+  void count_draws(bool on) {
+    locked([&](const Anchors&, Sampler&, Philox&) {
+      const Timeline& line = shelf_->timeline;
+      if (on && !counts_) counts_ = std::make_unique<DrawCounts>(line.lanes() * line.span());
+      if (!on) counts_.reset();
+    });
+  }
+
+  // Every stride-th row in numbers. In stretches, so that nobody waits for long.
+  Census census(std::int64_t stride) {
+    constexpr std::int64_t kStretch = std::int64_t{1} << 15;
+    Census found;
+    const Timeline& line = shelf_->timeline;
+    for (std::int64_t lane = 0; lane < line.lanes(); ++lane) {
+      std::int64_t next = 0, end = kNone;
+      do {
+        locked([&](const Anchors& anchors, Sampler& sampler, Philox&) {
+          if (end == kNone) end = line.head(lane);
+          next = std::max(next, line.tail(lane));
+          const std::int64_t last = std::min(end, next + kStretch * stride);
+          found.counted = counts_ != nullptr;
+          take_census(anchors, sampler, counts_.get(), lane, next, last, stride, found);
+          next += kStretch * stride;
+        });
+      } while (next < end);
+    }
+    return found;
+  }
+
   // The memory as it stands. Rows from `from` on, by lane, are held from then on until the shelf releases them (not in
   // shared memory), and rows are logged from then on if there is a journal; put_down(state) is given what the sampler
   // keeps for every row.
@@ -186,6 +217,8 @@ class Reader final : public Forkable {
         }
         n = got;
         ++batches;
+        if (counts_)
+          for (std::int64_t i = 0; i < n; ++i) count(worker.rows[static_cast<std::size_t>(i)]);
       }
       fill(worker, n, threads, room, drawn);
       if (first_torn(worker, n) == n) return true;
@@ -194,6 +227,8 @@ class Reader final : public Forkable {
       return false;
     });
   }
+
+  void count(const Row& row) { counts_->add(shelf_->timeline.slot(row.lane, row.serial), row.serial); }
 
   // Place of the first row that may have been overwritten while it was read; n if none was.
   std::int64_t first_torn(const Worker& worker, std::int64_t n) {
@@ -268,6 +303,7 @@ class Reader final : public Forkable {
   Philox random_;
   std::mutex mutex_, idle_mutex_;
   std::vector<std::unique_ptr<Worker>> idle_;
+  std::unique_ptr<DrawCounts> counts_;  // while somebody wants to know
   std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
 };
 

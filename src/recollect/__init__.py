@@ -40,6 +40,7 @@ from recollect.tensors import to_torch
 if _typing.TYPE_CHECKING:
     from recollect import distributed
     from recollect.train.policy import load_policy
+    from recollect.web.start import serve
 
 __version__ = "0.1.0"
 
@@ -72,6 +73,7 @@ __all__ = [
     "distributed",
     "errors",
     "load_policy",
+    "serve",
     "targets",
     "to_torch",
 ]
@@ -82,6 +84,10 @@ def __getattr__(name: str) -> object:
         from recollect.train.policy import load_policy
 
         return load_policy
+    if name == "serve":  # needs Starlette and uvicorn
+        from recollect.web.start import serve
+
+        return serve
     if name == "distributed":  # for Ray
         return _importlib.import_module("recollect.distributed")
     raise AttributeError(f"module 'recollect' has no attribute {name!r}")

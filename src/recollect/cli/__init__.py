@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             import_typed(given)
         app = tyro.extras.SubcommandApp()
-        for command in (_train, _tune, _pymarl, _eval, _watch, _plot, _export, _inspect, _envs, _algorithms):
+        for command in (_train, _tune, _pymarl, _eval, _watch, _plot, _export, _inspect, _serve, _envs, _algorithms):
             app.command(name=command.__name__.strip("_"))(command)
         app.cli(prog="recollect", description=_ABOUT, args=given)
     except RecollectError as error:
@@ -183,6 +183,29 @@ def _inspect(path: "tyro.conf.Positional[Path]", out: Path | None = None) -> Non
     from recollect.cli.inspect import inspect
 
     inspect(path, out)
+
+
+def _serve(
+    runs: "tyro.conf.Positional[Path]" = Path("runs"),
+    memory: tuple[str, ...] = (),
+    host: str = "127.0.0.1",
+    port: int = 8265,
+    token: str | None = None,
+    open_browser: bool = False,
+) -> None:
+    """Open a page on runs and memories, live.
+
+    Args:
+        runs: A folder of runs, or a run's own.
+        memory: Memories to show besides: a snapshot's folder, a mapped file, or shared:NAME.
+        host: The address to listen on. Others than loopback let other machines in, who need the token.
+        port: The port; 0 takes one that is free.
+        token: What the address must have; by default a new one is made.
+        open_browser: Open it in a browser.
+    """
+    from recollect.cli.serve import serve
+
+    serve(runs, memory, host, port, token, open_browser=open_browser)
 
 
 def _algorithms() -> None:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from recollect._core import pooled
 from recollect.memory import Batch
 from recollect.memory.batch import flat, nested
+from recollect.memory.packing import pooled
 
 __all__ = ["Layout", "Update", "head_of", "pack_batches", "pack_updates", "unpack_batches", "unpack_updates"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from recollect._core import watch_files
 from recollect.errors import MissingExtra, OptionError, StorageError
+from recollect.memory.storage import watch_files
 
 __all__ = ["connect", "import_ray"]
 

@@ -304,6 +304,37 @@ class Memory:
             raise OptionError("sampler", "be Prioritized to have priorities", type(self.sampler).__name__)
         return self._reader.priorities()
 
+    def count_draws(self, on: bool = True) -> None:
+        """Count from now on how often each row is drawn, for ``census``; 8 bytes a row. False: no longer."""
+        self._reader.count_draws(bool(on))
+
+    def census(self, most: int = 1_000_000) -> Nest:
+        """Rows in numbers: ``rows`` looked at, every ``stride``-th one so that they are at most ``most``, and bins.
+
+        ``ages``: rows from the newest to as old as a row can be. ``drawn_ages``: draws of these, and ``draws_each``:
+        rows by their draws (none, 1, 2 to 3, 4 to 7 and so on), both None unless draws are counted. ``priorities``:
+        rows by the power of two below their priority, from 2^-32 on, with ``total``, ``least``, ``most`` and
+        ``effective``, the effective sample size (sum p)^2 / sum p^2. None unless the sampler has priorities.
+        """
+        most = checks.whole("most", most, 1, 2**62)
+        tails, heads = self._store.heads()
+        stride = max(1, -(-int((heads - tails).sum()) // most))
+        found = self._reader.census(stride)
+        rows, draws, prioritized, total, squares, least, largest, ages, drawn, each, priorities = found
+        return Nest(
+            rows=rows,
+            stride=stride,
+            ages=ages,
+            draws=None if draws < 0 else draws,
+            drawn_ages=None if draws < 0 else drawn,
+            draws_each=None if draws < 0 else each,
+            priorities=priorities if prioritized else None,
+            total=total,
+            least=least,
+            most=largest,
+            effective=stride * total**2 / squares if squares else None,
+        )
+
     @property
     def random_state(self) -> dict[str, int]:
         """State of the memory's generator, and how many batches it drew; setting it back repeats the same draws from
@@ -369,6 +400,11 @@ class Memory:
     def heads(self) -> np.ndarray[Any, Any]:
         """The serial that every lane's next row gets, ``[lanes]``."""
         return self._store.heads()[1]
+
+    @property
+    def tails(self) -> np.ndarray[Any, Any]:
+        """The serial of every lane's oldest row that is held, ``[lanes]``: as many were overwritten or forgotten."""
+        return self._store.heads()[0]
 
     @property
     def standing(self) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from recollect import _core
 from recollect.errors import OptionError
 from recollect.schema import Schema
 
-__all__ = ["Run", "pack", "unpack"]
+__all__ = ["Run", "pack", "pooled", "unpack"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -39,6 +39,13 @@ class Run(NamedTuple):
         """The rows from a serial on."""
         skip = max(serial - self.serial, 0)
         return Run(self.lane, self.serial + skip, self.flags[skip:], [array[skip:] for array in self.arrays])
+
+
+def pooled(nbytes: int) -> Array:
+    """Bytes for what came from elsewhere, handed out again once no array over them is left: fresh pages cost more than
+    copying.
+    """
+    return _core.pooled(nbytes)
 
 
 def pack(store: _core.Store, schema: Schema, runs: Sequence[tuple[int, int, int]], named: Array) -> bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from recollect.agents.interface import Actor, Experience, Weights
 from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import Env, Snapshots, Step
+from recollect.memory import Memory
 from recollect.train.metrics import EpisodeReturns
 from recollect.train.sharded import RunMemory, ShardedMemory
 
@@ -23,6 +24,17 @@ class Collected(NamedTuple):
     episodes: int
     returns: Mapping[str, Any]
     """Returns and lengths of the episodes that ended, by name."""
+
+
+class Films(Protocol):
+    """What keeps how worlds stood as episodes began."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether to be told of the next ones that begin."""
+
+    def note(self, env: Env, begun: Any, memory: Memory) -> None:
+        """Keep how environments stand in which an episode begins now, ``[E]``."""
 
 
 class Collector(Protocol):
@@ -72,6 +84,8 @@ class LocalCollector:
         self._env, self._actor, self._memory = env, actor, memory
         self._returns = EpisodeReturns(env)
         self.obs: Mapping[str, Any] = {}
+        self.films: Films | None = None
+        """Where to keep how episodes began, if somebody may want to see them again."""
 
     def begin(self, seed: int) -> None:
         """Begin episodes everywhere."""
@@ -103,6 +117,8 @@ class LocalCollector:
         step = act_and_append(self._env, self._actor, self._memory, self.obs, steps)
         self.obs = step.obs
         returns = self._returns.add(step)
+        if self.films is not None and self.films.wanted and isinstance(self._memory, Memory):
+            self.films.note(self._env, step.ended, self._memory)
         return Collected(self._env.num_envs, len(returns["length"]) if returns else 0, returns)
 
     def publish(self, weights: Weights, updates: int) -> None:  # noqa: ARG002 - for actors elsewhere

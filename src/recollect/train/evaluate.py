@@ -18,7 +18,7 @@ from recollect.errors import OptionError
 from recollect.train.collect import reset_mask
 from recollect.train.metrics import reward_names
 
-__all__ = ["evaluate", "record_video"]
+__all__ = ["draw_episode", "evaluate", "record_video"]
 
 
 def evaluate(
@@ -90,25 +90,33 @@ def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> l
     """
     try:
         actor = learner.actor(1, explore=False)
-        obs = env.reset(seed=seed)
-        pictures = [_drawn(env)]
-        returns = dict.fromkeys(reward_names(env), 0.0)
-        captions = [_caption(0, returns)]
-        if isinstance(env, ShowsEnds):
-            env.at_end = lambda _: pictures.append(_drawn(env))
-        for number in range(1, longest + 1):
-            step = env.step(actor.act(obs)[0])
-            for label, key in reward_names(env).items():
-                returns[label] += float(np.mean(step.row[key])) if len(step.row[key]) else 0.0
-            if not step.ended[0]:
-                pictures.append(_drawn(env))
-            captions.append(_caption(number, returns))
-            if step.ended[0]:
-                break
-            obs = step.obs
-        return [captioned(picture, text) for picture, text in zip(pictures, captions, strict=False)]
+        return draw_episode(env, env.reset(seed=seed), lambda obs, _: actor.act(obs)[0], longest)
     finally:
         env.close()
+
+
+def draw_episode(env: Env, obs: Mapping[str, Any], act: Callable[[Any, int], Any], longest: int) -> list[Any]:
+    """Pictures of an environment from where it stands to the end of its episode.
+
+    Args:
+        act: The action by what is seen and the number of the step.
+    """
+    pictures = [_drawn(env)]
+    returns = dict.fromkeys(reward_names(env), 0.0)
+    captions = [_caption(0, returns)]
+    if isinstance(env, ShowsEnds):
+        env.at_end = lambda _: pictures.append(_drawn(env))
+    for number in range(1, longest + 1):
+        step = env.step(act(obs, number - 1))
+        for label, key in reward_names(env).items():
+            returns[label] += float(np.mean(step.row[key])) if len(step.row[key]) else 0.0
+        if not step.ended[0]:
+            pictures.append(_drawn(env))
+        captions.append(_caption(number, returns))
+        if step.ended[0]:
+            break
+        obs = step.obs
+    return [captioned(picture, text) for picture, text in zip(pictures, captions, strict=False)]
 
 
 _REMEDY = "Its render has to return a picture, [height, width, 3] bytes."

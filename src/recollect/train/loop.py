@@ -20,6 +20,7 @@ from recollect.envs.video import save_video
 from recollect.errors import OptionError, RunError
 from recollect.files import own
 from recollect.learn import kernels
+from recollect.live import View
 from recollect.memory import Memory, Rollout, Shared
 from recollect.train import checkpoint
 from recollect.train.actors import ActorProcesses
@@ -29,6 +30,7 @@ from recollect.train.collect import Collector, LocalCollector
 from recollect.train.config_file import read_run, same_settings, with_imports, write_config
 from recollect.train.environments import make_drawable_env, make_env
 from recollect.train.evaluate import evaluate, record_video
+from recollect.train.films import Films
 from recollect.train.loggers import Records, check_installed
 from recollect.train.metrics import Since
 from recollect.train.pictures import draw_curve
@@ -36,6 +38,8 @@ from recollect.train.remote_evaluation import RemoteEvaluation
 from recollect.train.settings import RunConfig, about, device_is_here, immutable_settings, resolved, with_networks
 from recollect.train.sharded import RunMemory, ShardedMemory
 from recollect.train.signals import interruptible
+from recollect.train.status import recorded
+from recollect.train.views import RunView, ShardsView, published
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
@@ -228,7 +232,22 @@ class _Run:
         return Records(self._folder, self.config.log, about(self._name, self._algorithm, self.config), after)
 
     def go(self) -> Result:
-        """Until all steps are taken, or someone interrupts."""
+        """Until all steps are taken, or someone interrupts; the folder says meanwhile how it stands."""
+        with recorded(self._folder) as status, published(self._folder, self._view()):
+            found = self._go()
+            status.state = "done" if found.steps >= self.config.steps and not found.interrupted else "stopped"
+        return found
+
+    def _view(self) -> View:
+        """What others may see of it while it goes."""
+        if isinstance(self._memory, ShardedMemory):
+            return ShardsView(self._memory.shards)
+        films = Films(self._algorithm, self._name, self.config.env_options)
+        if isinstance(self._collector, LocalCollector):
+            self._collector.films = films
+        return RunView(self._memory, films)
+
+    def _go(self) -> Result:
         config, state = self.config, self._state
         fresh = self._records is None
         self._records = self._records or self._open_records()

@@ -84,6 +84,7 @@ class Since:
         self._counts: dict[str, int] = {}
         self._samples = 0.0
         self._steps, self._updates, self._time = steps, updates, time.monotonic()
+        self._began, self._began_cpu = time.monotonic(), time.process_time()
 
     def add(self, metrics: Mapping[str, float]) -> None:
         """Take the metrics of an update in."""
@@ -106,6 +107,7 @@ class Since:
         found = {f"train/{name}": total / self._counts[name] for name, total in self._sums.items()}
         found["time/steps_per_second"] = done / passed
         found["time/updates_per_second"] = (updates - self._updates) / passed
+        found["time/seconds"], found["time/cpu_seconds"] = self._spent()
         if self._samples and done:
             found["memory/reuse"] = self._samples / done
         age = replay_age(memory)
@@ -115,14 +117,21 @@ class Since:
         self._steps, self._updates, self._time = steps, updates, time.monotonic()
         return found
 
+    def _spent(self) -> tuple[float, float]:
+        """Seconds of the run, and of its processor in this process; those before it was resumed count too."""
+        return time.monotonic() - self._began, time.process_time() - self._began_cpu
+
     def state_dict(self) -> dict[str, Any]:
         """What was added up so far, as data."""
-        return {"sums": self._sums, "counts": self._counts, "samples": self._samples, "steps": self._steps}
+        parts = {"sums": self._sums, "counts": self._counts, "samples": self._samples, "steps": self._steps}
+        return {**parts, "spent": self._spent()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state. Time starts anew."""
+        """Go on from a state."""
         self._sums, self._counts = dict(state["sums"]), dict(state["counts"])
         self._samples, self._steps = state["samples"], state["steps"]
+        seconds, cpu = state["spent"]
+        self._began, self._began_cpu = self._began - seconds, self._began_cpu - cpu
 
 
 def replay_age(memory: RunMemory) -> float | None:

@@ -13,7 +13,7 @@ from recollect.memory.layout import place
 from recollect.schema import Schema
 from recollect.schema.describe import from_plain, to_plain
 
-__all__ = ["Ground", "Layout", "Storage"]
+__all__ = ["Ground", "Layout", "Storage", "watch_files"]
 
 _MOST_LANES = 1 << 31
 _MOST_ROWS = 1 << 46
@@ -188,3 +188,8 @@ def was_forked() -> StorageError:
     return StorageError(
         "memory", "be opened in the process that writes", "one from before a fork", "Open it there again."
     )
+
+
+def watch_files() -> None:
+    """Notice files that are cut short while they are mapped, also if another program has taken over the signal."""
+    _core.watch_files()

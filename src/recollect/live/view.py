@@ -1,0 +1,263 @@
+"""What can be seen of a memory, as plain data: a summary, its episodes, one of them, one row."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias, final
+
+import numpy as np
+
+from recollect.errors import OptionError, RecollectError, StaleRows
+from recollect.live.png import encode_png
+from recollect.memory import Memory, Prioritized, Rollout
+from recollect.memory.batch import flat
+
+__all__ = ["MemoryView", "View"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Film: TypeAlias = Callable[[int, int], bytes | None]
+"""The film of an episode by its lane and first serial, as a GIF; None if there is none."""
+
+_LANES = 64  # lanes that are listed one by one
+_EPISODES = 400  # episodes of a list
+_NUMBERS = 64  # numbers of a value that are shown
+_STEPS = 2000  # steps of an episode that are shown
+_VERSION = "policy_version"
+
+
+class View(Protocol):
+    """What answers a page's questions."""
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Plain data; ``{"error": ...}`` where there is no answer."""
+
+
+@final
+class MemoryView:
+    """A memory that is looked at, maybe while others use it. It counts draws from the first question on.
+
+    Args:
+        more: What else a summary shows, such as the state of a limiter.
+        film: Films of episodes, and which there are.
+    """
+
+    def __init__(
+        self,
+        memory: Memory | Rollout,
+        *,
+        more: Callable[[], dict[str, Any]] = dict,
+        film: Film | None = None,
+        filmed: Callable[[], list[tuple[int, int]]] = list,
+    ) -> None:
+        self._memory = memory.memory if isinstance(memory, Rollout) else memory
+        self._more, self._film, self._filmed, self._counting = more, film, filmed, False
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Plain data for a question: ``summary``, ``episodes``, ``episode``, ``row``, ``picture`` or ``film``."""
+        kinds = {
+            "summary": self.summary,
+            "episodes": self.episodes,
+            "episode": self.episode,
+            "row": self.row,
+            "picture": self.picture,
+            "film": self.film,
+        }
+        what = asked.get("what")
+        try:
+            if what not in kinds:
+                raise OptionError("what", f"be one of {', '.join(kinds)}", repr(what))
+            given = {key: value for key, value in asked.items() if key != "what"}
+            return dict(kinds[what](**given))  # type: ignore[operator]
+        except (RecollectError, TypeError, ValueError, KeyError) as error:
+            return {"error": str(error) or type(error).__name__}
+
+    # ---- summaries -------------------------------------------------------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """The whole memory in numbers."""
+        memory = self._memory
+        if not self._counting:
+            memory.count_draws()
+            self._counting = True
+        tails, heads = memory.tails.tolist(), memory.heads.tolist()
+        census, state = memory.census(), memory.random_state
+        lanes = [{"lane": lane, "tail": tails[lane], "head": heads[lane]} for lane in range(min(_LANES, memory.lanes))]
+        return {
+            "time": time.time(),
+            "fields": [
+                {"key": c.key, "dtype": str(c.dtype), "shape": list(c.shape), "role": str(c.role), "nbytes": c.nbytes}
+                for c in memory.schema
+            ],
+            "sampler": str(memory.sampler),
+            "window": str(memory.window),
+            "capacity": memory.capacity,
+            "lanes": memory.lanes,
+            "span": memory.capacity // memory.lanes,
+            "by_lane": lanes,
+            "steps": len(memory),
+            "rows": sum(heads) - sum(tails),
+            "evicted": sum(tails),
+            "inserted": sum(heads),
+            "ready": memory.ready,
+            "full": memory.full,
+            "nbytes": memory.nbytes,
+            "used_nbytes": memory.used_nbytes,
+            "batches": state["batches"],
+            "dropped": memory.dropped if isinstance(memory.sampler, Prioritized) else None,
+            "census": {key: _plain(value) for key, value in census.items()},
+            "versions": self._versions(),
+            **self._more(),
+        }
+
+    def _versions(self) -> dict[str, Any] | None:
+        """Versions of the policy that rows were written by, newest and oldest, and their quartiles."""
+        if _VERSION not in self._memory or not len(self._memory):
+            return None
+        found = self._memory.newest(min(len(self._memory), 100_000))[_VERSION]
+        low, first, middle, third, high = np.quantile(found, [0, 0.25, 0.5, 0.75, 1]).tolist()
+        return {"oldest": low, "quartiles": [first, middle, third], "newest": high}
+
+    # ---- episodes --------------------------------------------------------------------------------------------------
+
+    def episodes(self, lane: int | None = None, before: int | None = None, lanes: int = 16) -> dict[str, Any]:
+        """Episodes of some lanes, newest first.
+
+        Args:
+            lane: Of this lane alone; None: of the first ``lanes`` ones.
+            before: Only those that begin before this serial.
+        """
+        memory = self._memory
+        found = memory.episodes
+        chosen = found.lane == lane if lane is not None else found.lane < lanes
+        if before is not None:
+            chosen &= found.start < before
+        order = np.flatnonzero(chosen)
+        order = order[np.argsort(-found.start[order], kind="stable")]
+        shown, filmed = order[:_EPISODES], set(self._filmed())
+        listed = []
+        for place in shown.tolist():
+            one = {key: _plain(values[place]) for key, values in found.items()}
+            one["return"] = self._return(one["lane"], one["start"], one["length"])
+            one["film"] = (one["lane"], one["start"]) in filmed
+            listed.append(one)
+        tails, heads = memory.tails, memory.heads
+        bounds = [{"lane": i, "tail": int(tails[i]), "head": int(heads[i])} for i in range(memory.lanes)]
+        kept = [bounds[lane]] if lane is not None and 0 <= lane < memory.lanes else bounds[:lanes]
+        return {"episodes": listed, "more": len(order) > len(shown), "lanes": kept, "in_all": memory.lanes}
+
+    def _return(self, lane: int, start: int, length: int) -> float | None:
+        """The sum of rewards that are held still, on average over agents."""
+        rewards = [column.key for column in self._memory.schema if column.role == "reward"]
+        first = max(start, int(self._memory.tails[lane]))
+        count = start + length - first
+        if not rewards or count < 1:
+            return None
+        try:
+            values = self._rows(rewards[0], lane, first, count)
+        except OptionError:  # overwritten since
+            return None
+        return float(np.mean(values.reshape(count, -1).sum(axis=0)))
+
+    def episode(self, lane: int, start: int) -> dict[str, Any]:
+        """An episode's rows, field by field: numbers as they are, pictures by their size."""
+        memory = self._memory
+        found = memory.episodes
+        places = np.flatnonzero((found.lane == lane) & (found.start == start))
+        if not len(places):
+            raise OptionError("start", "be the first serial of an episode that is held", f"{start} of lane {lane}")
+        about = {key: _plain(values[places[0]]) for key, values in found.items()}
+        first = max(start, int(memory.tails[lane]))
+        length = min(about["length"] - (first - start), _STEPS)
+        fields = {}
+        for column in memory.schema:
+            if _pictured(column.dtype, column.shape):
+                fields[column.key] = {"shape": list(column.shape), "picture": True}
+                continue
+            values = self._rows(column.key, lane, first, length).reshape(length, -1)
+            fields[column.key] = {
+                "shape": list(column.shape),
+                "values": _plain(values[:, :_NUMBERS].T),
+                "cut": values.shape[1] > _NUMBERS,
+            }
+        if int(memory.tails[lane]) > first:
+            raise StaleRows("episode", "be held still", f"one of lane {lane} that was overwritten meanwhile")
+        about |= {"first": first, "shown": length, "film": (lane, start) in set(self._filmed())}
+        return {**about, "fields": fields, "return": self._return(lane, first, length)}
+
+    def row(self, lane: int, serial: int) -> dict[str, Any]:
+        """A row as it is stored, and what the window makes of it."""
+        memory = self._memory
+        tails, heads = memory.tails, memory.heads
+        if not 0 <= lane < memory.lanes or not tails[lane] <= serial < heads[lane]:
+            raise OptionError("serial", "be of a row that is held", f"{serial} of lane {lane}")
+        stored = {c.key: _shown(self._rows(c.key, lane, serial, 1)[0]) for c in memory.schema}
+        try:
+            window = {key: _shown(value[0]) for key, value in flat(memory.read([lane], [serial])) if len(value)}
+        except RecollectError as error:
+            return {"stored": stored, "window": None, "why": str(error)}
+        return {"stored": stored, "window": window}
+
+    def picture(self, field: str, lane: int, serial: int) -> dict[str, Any]:
+        """A field that is a picture, as a PNG."""
+        value = self._rows(field, lane, serial, 1)[0]
+        return {"png": base64.b64encode(encode_png(_as_picture(value))).decode()}
+
+    def film(self, lane: int, start: int) -> dict[str, Any]:
+        """An episode drawn again, as a GIF."""
+        found = None if self._film is None else self._film(lane, start)
+        if found is None:
+            raise OptionError("episode", "be one that was filmed", f"{start} of lane {lane}")
+        return {"gif": base64.b64encode(found).decode()}
+
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def _rows(self, key: str, lane: int, first: int, count: int) -> Array:
+        """Copies of rows of a lane."""
+        memory = self._memory
+        values = memory[key]
+        values = values[None] if memory.bare else values
+        tails, heads = memory.tails, memory.heads
+        if not 0 <= lane < memory.lanes or not tails[lane] <= first <= first + count <= heads[lane]:
+            raise OptionError("serial", "be of a row that is held", f"{first} of lane {lane}")
+        slots = (first + np.arange(count)) % (memory.capacity // memory.lanes)
+        return np.asarray(values[lane, slots])
+
+
+def _pictured(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    return dtype == np.uint8 and len(shape) >= 2 and min(shape[-2:]) * max(shape) >= 64
+
+
+def _as_picture(value: Array) -> Array:
+    """``[height, width]`` or ``[height, width, 3]`` bytes of a field that is a picture in some order of axes."""
+    while value.ndim > 3:
+        value = value[0]
+    if value.ndim == 3 and value.shape[-1] not in (1, 3):
+        value = np.moveaxis(value, 0, -1)
+    if value.ndim == 3 and value.shape[-1] != 3:
+        value = value[..., -1]  # the newest frame
+    if value.ndim < 2:
+        raise OptionError("field", "be a picture", f"{value.dtype}{list(value.shape)}")
+    return np.ascontiguousarray(value.astype(np.uint8))
+
+
+def _shown(value: Any) -> dict[str, Any]:
+    array = np.asarray(value)
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "values": _plain(array.reshape(-1)[:_NUMBERS]),
+        "cut": array.size > _NUMBERS,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: numbers that are none become None."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            return [_plain(each) for each in value]
+        return value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,144 @@
+"""Starting the page: for a folder of runs, or for a memory of one's own."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, final
+
+from recollect.errors import MissingExtra, OptionError
+from recollect.live import MemoryView
+from recollect.memory import Memory, Rollout
+
+try:
+    import uvicorn
+
+    from recollect.web.app import make_app
+    from recollect.web.guard import Guard
+except ModuleNotFoundError as missing:
+    raise MissingExtra(missing.name or "starlette", "serve") from None
+
+__all__ = ["Page", "serve"]
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class _Server(uvicorn.Server):
+    """A server that tells its streams when it is asked to end."""
+
+    def __init__(self, config: uvicorn.Config, closing: threading.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal."""
+        self._closing.set()
+        super().handle_exit(sig, frame)
+
+
+@final
+class Page:
+    """A page that is being served; ``url`` is its address with the token. Ends with ``close``, or with the program."""
+
+    def __init__(
+        self,
+        runs: Path | None,
+        memories: Mapping[str, Memory | Rollout],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+    ) -> None:
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
+            raise OptionError("port", "be from 0 to 65535", repr(port))
+        if runs is not None and not runs.is_dir():
+            raise OptionError("folder", "be a folder of runs", repr(str(runs)))
+        self.token = secrets.token_urlsafe(24) if token is None else token
+        if len(self.token) < 16:
+            raise OptionError("token", "have at least 16 letters", f"{len(self.token)}")
+        views = {name: MemoryView(memory) for name, memory in memories.items()}
+        self._closing = threading.Event()
+        app = make_app(None if runs is None else _runs(runs), views, self._closing)
+        # Asked for by another name than this machine's own, a page elsewhere may be behind it. Where it listens to
+        # others, people may call it anything, and the token has to do.
+        hosts = frozenset(_LOOPBACK) if host in _LOOPBACK else frozenset[str]()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise OptionError("host and port", "be free to listen on", f"{host}:{port}", str(error)) from None
+        self.port: int = self._socket.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.port}/?token={self.token}"
+        config = uvicorn.Config(
+            Guard(app, self.token, hosts), log_level="critical", lifespan="off", timeout_graceful_shutdown=1
+        )
+        self._server = _Server(config, self._closing)
+
+    def run(self) -> None:
+        """Serve until interrupted."""
+        self._server.run(sockets=[self._socket])
+
+    def start(self) -> Page:
+        """Serve in a thread of this program."""
+        thread = threading.Thread(target=self.run, name="recollect-page", daemon=True)
+        thread.start()
+        late = time.monotonic() + 10
+        while not self._server.started and thread.is_alive() and time.monotonic() < late:
+            time.sleep(0.01)
+        self._thread = thread
+        return self
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._closing.set()
+        self._server.should_exit = True
+        thread = getattr(self, "_thread", None)
+        if thread is not None:
+            thread.join(5)
+        self._socket.close()
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Page({self.url})"
+
+
+def _runs(folder: Path) -> Any:
+    from recollect.web.runs import Runs  # which needs torch
+
+    return Runs(folder)
+
+
+def serve(memory: Memory | Rollout, *, name: str = "memory", open_browser: bool = False, **options: Any) -> Page:
+    """Serve a page that shows a memory, in a thread of this program.
+
+    Args:
+        name: What the page calls it.
+        open_browser: Whether to open it.
+        options: ``host``, ``port`` and ``token`` of ``Page``.
+
+    >>> page = rc.serve(memory)  # doctest: +SKIP
+    >>> print(page.url)  # doctest: +SKIP
+    http://127.0.0.1:43121/?token=...
+    """
+    page = Page(None, {name: memory}, **options).start()
+    if open_browser:
+        import webbrowser
+
+        webbrowser.open(page.url)
+    return page

@@ -1,0 +1,123 @@
+"""What can be seen of a memory: as it is, plain, and refused where it is not there."""
+
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import recollect as rc
+from recollect.live import MemoryView
+from recollect.live.png import encode_png
+
+SCHEMA = rc.Schema(obs={"pose": rc.Field((3,)), "camera": rc.Field((12, 10), "uint8")}, action=rc.Field((2,)))
+
+
+def memory_of(steps: int = 40, lanes: int | None = 2, capacity: int = 200) -> rc.Memory:
+    memory = rc.Memory(SCHEMA, capacity, lanes, sampler=rc.Prioritized(), seed=0)
+    count = lanes or 1
+    for number in range(steps):
+        rows = np.arange(count) * 1000 + number
+        seen = {"pose": np.repeat(rows[:, None], 3, 1), "camera": np.zeros((count, 12, 10)) + rows[:, None, None] % 200}
+        end = np.full(count, number % 10 == 9)
+        step = {"obs": seen, "action": np.zeros((count, 2)), "reward": rows, "terminated": end & (number % 20 == 9),
+                "truncated": end & (number % 20 == 19), "final_obs": seen}  # fmt: skip
+        if lanes is None:
+            step = {key: {k: v[0] for k, v in value.items()} if isinstance(value, dict) else value[0]
+                    for key, value in step.items()}  # fmt: skip
+        memory.append(**step)
+    return memory
+
+
+def ask(view: MemoryView, what: str, **given) -> dict:
+    return json.loads(json.dumps(view.answer({"what": what, **given}), allow_nan=False))
+
+
+@pytest.mark.parametrize("lanes", [2, None])
+def test_a_summary_says_what_is_held(lanes: int | None) -> None:
+    memory = memory_of(lanes=lanes)
+    found = ask(MemoryView(memory), "summary")
+    count = lanes or 1
+    assert (found["steps"], found["lanes"], found["capacity"]) == (40 * count, count, 200)
+    assert found["rows"] == found["inserted"] == 44 * count  # closing rows too
+    assert found["evicted"] == 0
+    assert found["census"]["rows"] == 40 * count
+    assert found["census"]["draws"] == 0  # counted from now on
+    memory.sample(8)
+    assert ask(MemoryView(memory), "summary")["census"]["draws"] == 8
+
+    assert {field["key"] for field in found["fields"]} >= {"obs/pose", "obs/camera", "action", "reward"}
+
+
+def test_episodes_and_their_steps() -> None:
+    view = MemoryView(memory_of())
+    found = ask(view, "episodes")
+    assert len(found["episodes"]) == 8
+    assert found["episodes"][0]["start"] >= found["episodes"][-1]["start"]
+    one = next(each for each in found["episodes"] if each["lane"] == 1 and each["id"] == 2)
+    assert (one["terminated"], one["truncated"], one["length"]) == (True, False, 10)
+    assert one["return"] == sum(range(1020, 1030))
+    episode = ask(view, "episode", lane=1, start=one["start"])
+    assert episode["fields"]["obs/camera"] == {"shape": [12, 10], "picture": True}
+    assert episode["fields"]["obs/pose"]["values"][0] == list(range(1020, 1030))
+    assert episode["return"] == one["return"]
+    only = ask(view, "episodes", lane=0)
+    assert {each["lane"] for each in only["episodes"]} == {0}
+    assert [lane["lane"] for lane in only["lanes"]] == [0]
+
+
+def test_episodes_whose_first_steps_are_gone() -> None:
+    memory = memory_of(steps=300, capacity=100)
+    view = MemoryView(memory)
+    cut = [each for each in ask(view, "episodes")["episodes"] if not each["whole"]]
+    assert cut
+    found = ask(view, "episode", lane=cut[0]["lane"], start=cut[0]["start"])
+    assert found["first"] == memory.tails[cut[0]["lane"]] > cut[0]["start"]
+    assert found["shown"] == found["length"] - (found["first"] - found["start"])
+
+
+def test_a_row_and_its_picture() -> None:
+    memory = memory_of()
+    view = MemoryView(memory)
+    found = ask(view, "row", lane=1, serial=3)
+    assert found["stored"]["obs/pose"]["values"] == [1003, 1003, 1003]
+    assert found["window"]["next_obs/pose"]["values"] == [1004, 1004, 1004]
+    assert found["stored"]["obs/camera"]["cut"]
+    picture = base64.b64decode(ask(view, "picture", field="obs/camera", lane=1, serial=3)["png"])
+    assert picture == encode_png(np.full((12, 10), 1003 % 200, np.uint8))
+    newest = ask(view, "row", lane=0, serial=int(memory.heads[0]) - 1)
+    assert newest["window"] is None
+    assert "why" in newest
+
+
+def test_what_is_not_there_is_said() -> None:
+    view = MemoryView(memory_of())
+    for what, given in (
+        ("nothing", {}),
+        ("episode", {"lane": 0, "start": 5}),
+        ("episode", {"lane": 9, "start": 0}),
+        ("row", {"lane": 0, "serial": 10_000}),
+        ("row", {"lane": -1, "serial": 0}),
+        ("row", {}),
+        ("picture", {"field": "obs/pose", "lane": 0, "serial": 0}),
+        ("picture", {"field": "none", "lane": 0, "serial": 0}),
+        ("film", {"lane": 0, "start": 0}),
+        ("summary", {"lane": 3}),
+        ("episodes", {"lane": "x"}),
+    ):
+        assert list(ask(view, what, **given)) == ["error"], (what, given)
+
+
+def test_numbers_that_are_none_are_none() -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 10, seed=0)
+    memory.append(obs=np.nan, reward=1.0, terminated=True, truncated=False, final_obs=np.inf)
+    found = ask(MemoryView(memory), "row", lane=0, serial=0)
+    assert found["stored"]["obs"]["values"] == [None]
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3)])
+def test_pictures_come_back(shape: tuple[int, ...]) -> None:
+    picture = np.random.default_rng(0).integers(0, 255, shape, np.uint8)
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(encode_png(picture)))), picture)
