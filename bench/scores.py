@@ -264,7 +264,7 @@ def score(name: str, seed: int) -> dict[str, float]:
     if contest.module:
         import_module(contest.module)
     train(folder, contest.algorithm, contest.env, contest.steps, seed=seed, env_options=contest.options, **how)
-    trained = load_run(folder)
+    trained = load_run(folder, trust=bool(contest.module))
     found = trained.evaluate(contest.episodes, seed=10_000 + seed)
     if DRAWN in contest.figures:
         found[DRAWN] = trained.evaluate(contest.episodes, seed=10_000 + seed, explore=True)["return"]
@@ -282,7 +282,10 @@ def main() -> None:
     with ProcessPoolExecutor(asked.workers) as pool:
         runs = {name: [pool.submit(score, name, seed) for seed in asked.seeds or _seeds(name)] for name in asked.only}
         for name, going in runs.items():
-            found = [each.result() for each in going]
+            found = []
+            for each in going:
+                found.append(each.result())
+                print(f"{name}: {found[-1]}", flush=True)  # what is known, should it be stopped
             for figure in CONTESTS[name].figures:
                 values = [each[figure] for each in found]
                 middle, low, high = (float(part[0]) for part in bootstrap_ci(np.array(values)[:, None]))

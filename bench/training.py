@@ -9,13 +9,13 @@ from typing import Any
 
 from recollect.train import RunConfig, resume, run
 from recollect.train.checkpoint import exists, load_checkpoint
-from recollect.train.config_file import describe, same_settings
+from recollect.train.config_file import describe, same_settings, with_imports
 from recollect.train.settings import resolved
 
 
 def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> None:
     """Up to some steps, from where it is."""
-    wanted = resolved(config, RunConfig(steps=steps, video=False, **settings))
+    wanted = with_imports(env, config, resolved(config, RunConfig(steps=steps, video=False, **settings)))
     if not exists(folder):
         shutil.rmtree(folder, ignore_errors=True)  # begun, and stopped before anything was saved
         done = run(config, env, folder=folder, config=wanted)
@@ -25,6 +25,6 @@ def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> N
             raise SystemExit(f"{folder} was trained with other settings: remove it")
         if load_checkpoint(folder)["steps"] >= steps:
             return
-        done = resume(folder, steps=steps)
+        done = resume(folder, steps=steps, trust=bool(wanted.imports))
     if done.interrupted:
         raise SystemExit(f"stopped; {folder} goes on from there next time")

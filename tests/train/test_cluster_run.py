@@ -19,6 +19,7 @@ from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.distributed.tally import Tally
 from recollect.errors import OptionError
+from recollect.live import ask
 from recollect.train.environments import make_env
 from recollect.train.sharded import ShardedMemory
 
@@ -42,7 +43,21 @@ def lines(folder: Path) -> list[dict]:
 
 
 def test_a_run_on_a_cluster_learns_from_what_actors_wrote(tmp_path) -> None:
-    done = train.run(SMALL, "simple_spread", folder=tmp_path / "run", steps=6_000, cluster="local", **HOW)
+    seen = []
+
+    class Looker:
+        """Asks as the page does, once there are rows."""
+
+        def on_step(self, run) -> None:
+            if run.steps > 2_000 and not seen:
+                seen.append(ask(run.folder, {"what": "summary"}))
+                seen.append(ask(run.folder, {"what": "row", "lane": 0, "serial": 0}))
+
+    how = {**HOW, "callbacks": [Looker()]}
+    done = train.run(SMALL, "simple_spread", folder=tmp_path / "run", steps=6_000, cluster="local", **how)
+    assert len(seen[0]["shards"]) == 2
+    assert sum(shard["steps"] for shard in seen[0]["shards"]) > 1_000
+    assert "error" in seen[1]
     assert done.steps >= 6_000
     assert abs(done.updates - (done.steps - 500) / 50) <= 2
     found = lines(tmp_path / "run")

@@ -54,7 +54,7 @@ export function summary(found) {
   if (found.dropped != null) numbers["late updates dropped"] = number(found.dropped);
   if (found.versions) numbers["policy versions"] = `${number(found.versions.oldest)} to ${number(found.versions.newest)}, median ${number(found.versions.quartiles[1])}`;
   if (census.draws != null) numbers["never drawn since"] = `${number((100 * census.draws_each[0]) / Math.max(census.rows, 1), 3)} %${share}`;
-  $("numbers").replaceChildren(...Object.entries(numbers).map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+  $("numbers").replaceChildren(...Object.entries(numbers).map(([name, value]) => make("div", { class: value.length > 24 ? "wide" : null }, make("dt", {}, name), make("dd", {}, value))));
   const few = found.by_lane.length <= 16;
   bars($("lanes"), [
     { name: "held", color: color(0), values: found.by_lane.map((lane) => lane.head - lane.tail) },
