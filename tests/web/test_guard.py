@@ -154,6 +154,8 @@ def test_a_memory_of_ones_own(tmp_path: Path) -> None:
         with pytest.raises(OptionError) as caught:
             rc.serve(small_memory(1), **options)
         assert str(caught.value) == message
+    with pytest.raises(OptionError, match="memory must be a Memory, a Rollout or Shards, got list"):
+        rc.serve([])  # type: ignore[arg-type]
     with Page(None, {}).start() as first, pytest.raises(OptionError, match="host and port must be free to listen on"):
         Page(None, {}, port=first.port)
     with pytest.raises(OptionError, match="folder must be a folder of runs"):

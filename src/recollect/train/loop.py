@@ -15,6 +15,7 @@ from typing import Any, final
 
 from recollect.agents.interface import Algorithm, Experience
 from recollect.distributed import connect
+from recollect.distributed.view import ShardsView
 from recollect.envs.dice import seeds
 from recollect.envs.video import save_video
 from recollect.errors import OptionError, RunError
@@ -39,7 +40,7 @@ from recollect.train.settings import RunConfig, about, device_is_here, immutable
 from recollect.train.sharded import RunMemory, ShardedMemory
 from recollect.train.signals import interruptible
 from recollect.train.status import recorded
-from recollect.train.views import RunView, ShardsView, published
+from recollect.train.views import RunView, published
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 

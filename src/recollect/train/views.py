@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import socket
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-from recollect.distributed import Shards
 from recollect.live import MemoryView, Publisher, View
 from recollect.memory import Memory, Rollout
 from recollect.train.films import Films
 
-__all__ = ["RunView", "ShardsView", "published"]
+__all__ = ["RunView", "published"]
 
 
 @final
@@ -31,24 +29,6 @@ class RunView:
         """As of a memory's view."""
         self._films.look()
         return self._memory.answer(asked)
-
-
-@final
-class ShardsView:
-    """The shards of a run on a cluster, by what each says of itself."""
-
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
-
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Their summary."""
-        if asked.get("what") != "summary":
-            return {"error": "memory must be of one process for its rows to be shown, got shards"}
-        state = self._shards.state(timeout=2.0)
-        shown = ("steps", "ready", "full", "nbytes", "total", "inserted", "batches", "dropped", "pid", "failure")
-        shards = [None if each is None else {key: each[key] for key in shown} for each in state["shards"]]
-        counts = {key: value for key, value in state.items() if isinstance(value, (int, float))}
-        return {"time": time.time(), "shards": shards, **counts}
 
 
 @contextmanager

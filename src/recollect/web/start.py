@@ -11,8 +11,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, final
 
+from recollect.distributed import Shards
+from recollect.distributed.view import ShardsView
 from recollect.errors import MissingExtra, OptionError
-from recollect.live import MemoryView
+from recollect.live import MemoryView, View
 from recollect.memory import Memory, Rollout
 
 try:
@@ -48,7 +50,7 @@ class Page:
     def __init__(
         self,
         runs: Path | None,
-        memories: Mapping[str, Memory | Rollout],
+        memories: Mapping[str, Memory | Rollout | Shards],
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -61,7 +63,7 @@ class Page:
         self.token = secrets.token_urlsafe(24) if token is None else token
         if len(self.token) < 16:
             raise OptionError("token", "have at least 16 letters", f"{len(self.token)}")
-        views = {name: MemoryView(memory) for name, memory in memories.items()}
+        views = {name: _view(memory) for name, memory in memories.items()}
         self._closing = threading.Event()
         app = make_app(None if runs is None else _runs(runs), views, self._closing)
         # Asked for by another name than this machine's own, a page elsewhere may be behind it. Where it listens to
@@ -124,8 +126,18 @@ def _runs(folder: Path) -> Any:
     return Runs(folder)
 
 
-def serve(memory: Memory | Rollout, *, name: str = "memory", open_browser: bool = False, **options: Any) -> Page:
-    """Serve a page that shows a memory, in a thread of this program.
+def _view(memory: Memory | Rollout | Shards) -> View:
+    if isinstance(memory, Shards):
+        return ShardsView(memory)
+    if not isinstance(memory, (Memory, Rollout)):
+        raise OptionError("memory", "be a Memory, a Rollout or Shards", type(memory).__name__)
+    return MemoryView(memory)
+
+
+def serve(
+    memory: Memory | Rollout | Shards, *, name: str = "memory", open_browser: bool = False, **options: Any
+) -> Page:
+    """Serve a page that shows a memory, or the shards of one, in a thread of this program.
 
     Args:
         name: What the page calls it.

@@ -39,6 +39,7 @@ export function summary(found) {
   $("memory-source").textContent = found.source || "";
   if (failed) { $("memory-error").textContent = found.error; return; }
   rates(found);
+  for (const part of document.querySelectorAll(".rows-only")) part.hidden = Boolean(found.shards);
   if (found.shards) { shards(found); return; }
   $("shards").replaceChildren();
   const census = found.census, share = census.stride > 1 ? ` (of every ${census.stride}th row)` : "";
@@ -97,7 +98,9 @@ function rates(found) {
 }
 
 function shards(found) {
-  $("numbers").replaceChildren(...[["steps held", found.steps], ["steps inserted", found.inserted], ["samples drawn", found.sampled], ["shards", found.shards.length]].map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, number(value)))));
+  $("priorities-figure").hidden = true;
+  const limiter = found.limiter ? [["samples a step", found.limiter.ratio], ["the limiter's", found.limiter.samples]] : [];
+  $("numbers").replaceChildren(...[["steps held", found.steps], ["steps inserted", found.inserted], ["samples drawn", found.sampled], ["shards", found.shards.length], ...limiter].map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, number(value)))));
   const keys = ["steps", "ready", "inserted", "batches", "dropped", "total", "nbytes", "pid"];
   const rows = found.shards.map((shard, place) => make("tr", {}, make("th", { scope: "row" }, `shard ${place}`), ...keys.map((key) => make("td", {}, shard ? (key === "nbytes" ? bytes(shard[key]) : number(shard[key])) : key === "steps" ? "does not answer" : "–"))));
   $("shards").replaceChildren(make("table", {}, make("caption", { class: "hidden" }, "Shards"), make("thead", {}, make("tr", {}, make("th", { scope: "col" }, ""), ...keys.map((key) => make("th", { scope: "col" }, key)))), make("tbody", {}, ...rows)));
