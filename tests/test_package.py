@@ -26,7 +26,9 @@ def test_all_is_what_there_is() -> None:
         for name, value in vars(rc).items()
         if not name.startswith("_") and not (inspect.ismodule(value) and name not in ("errors", "targets"))
     }
-    assert names | {"load_policy", "distributed"} == set(rc.__all__)  # which are imported when they are asked for
+    assert names | {"load_policy", "distributed", "serve"} == set(
+        rc.__all__
+    )  # which are imported when they are asked for
     assert callable(rc.load_policy)
     assert inspect.isclass(rc.distributed.Shards)
     assert list(rc.__all__) == sorted(

@@ -145,6 +145,28 @@ def test_priorities_and_single_steps_of_n() -> None:
     assert (hindsight.sample(memory, 40).obs.observation == 0).all()
 
 
+@pytest.mark.parametrize("strategy", ["future", "final", "episode"])
+def test_rows_whose_episode_is_gone_when_goals_are_read(strategy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is right though its rows were overwritten since; but their episodes cannot be known any more."""
+    memory, real, turns = filled([[4] * 20], capacity=60), rc.Memory.sample, []
+
+    def sample(self: rc.Memory, size: int) -> rc.Batch:
+        batch = real(self, size)
+        turns.append(1)
+        for episode in range(100 * len(turns), 100 * len(turns) + 20) if len(turns) < 4 else ():
+            for t in range(4):
+                final = {"final_obs": seen(0, episode, 4)} if t == 3 else {}
+                self.append(obs=seen(0, episode, t), reward=[-1.0], terminated=[t == 3], truncated=[False], **final)
+        return batch
+
+    monkeypatch.setattr(rc.Memory, "sample", sample)
+    batch = rc.Hindsight(strategy, 4, reward=reward, seed=0).sample(memory, 32)
+    mine = batch.relabelled
+    assert mine.any()
+    np.testing.assert_array_equal(batch.obs.desired_goal[mine, 1], batch.obs.achieved_goal[mine, 1])
+    assert len(turns) == 4
+
+
 def test_while_others_write() -> None:
     """Rows that were written over while goals were read are drawn again; none is a mixture."""
     memory = filled([[3, 3]], capacity=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,16 +23,13 @@ def serve(runs: Path, memories: Sequence[str], host: str, port: int, token: str 
         found = None
     else:
         found = runs
-    page = Page(found, dict(map(_open, memories)), host=host, port=port, token=token)
-    print(f"{page.url}\nCtrl-C ends it.", flush=True)
-    if host not in ("127.0.0.1", "localhost", "::1"):
-        print(
-            "Other machines can reach it, and what they see is not encrypted: use it in a network you trust.",
-            flush=True,
-        )
-    if open_browser:
-        webbrowser.open(page.url)
-    page.run()
+    with Page(found, dict(map(_open, memories)), host=host, port=port, token=token).start() as page:
+        print(f"{page.url}\nCtrl-C ends it.", flush=True)
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            print("Other machines can reach it, and nothing is encrypted: use a network you trust.", flush=True)
+        if open_browser:
+            webbrowser.open(page.url)
+        threading.Event().wait()
 
 
 def _open(text: str) -> tuple[str, Memory]:

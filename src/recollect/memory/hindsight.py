@@ -110,6 +110,9 @@ class Hindsight:
         """A goal that was achieved in the same episode, for each of some rows."""
         episodes = memory.episodes
         place = np.searchsorted(episodes.lane * _LANE + episodes.start, lanes * _LANE + serials, side="right") - 1
+        there = (place >= 0) & (episodes.lane[place] == lanes) & (serials < (episodes.start + episodes.length)[place])
+        if not there.all():
+            raise StaleRows("rows", "be of episodes that are held still", "some that were overwritten meanwhile")
         over = episodes.terminated | episodes.truncated
         last = (episodes.start + episodes.length - np.where(over, 1, 2))[place]  # the newest step's outcome is to come
         last = np.maximum(last, serials)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, final
 
 from recollect.distributed import Shards
@@ -27,20 +27,8 @@ except ModuleNotFoundError as missing:
 
 __all__ = ["Page", "serve"]
 
+_PATIENCE = 10.0  # seconds to begin or end in
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-class _Server(uvicorn.Server):
-    """A server that tells its streams when it is asked to end."""
-
-    def __init__(self, config: uvicorn.Config, closing: threading.Event) -> None:
-        super().__init__(config)
-        self._closing = closing
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal."""
-        self._closing.set()
-        super().handle_exit(sig, frame)
 
 
 @final
@@ -83,29 +71,25 @@ class Page:
         config = uvicorn.Config(
             Guard(app, self.token, hosts), log_level="critical", lifespan="off", timeout_graceful_shutdown=1
         )
-        self._server = _Server(config, self._closing)
-
-    def run(self) -> None:
-        """Serve until interrupted."""
-        self._server.run(sockets=[self._socket])
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> Page:
-        """Serve in a thread of this program."""
-        thread = threading.Thread(target=self.run, name="recollect-page", daemon=True)
-        thread.start()
-        late = time.monotonic() + 10
-        while not self._server.started and thread.is_alive() and time.monotonic() < late:
+        """Serve in a thread of this program; returns once it does."""
+        given = {"sockets": [self._socket]}
+        self._thread = threading.Thread(target=self._server.run, kwargs=given, name="recollect-page", daemon=True)
+        self._thread.start()
+        late = time.monotonic() + _PATIENCE
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < late:
             time.sleep(0.01)
-        self._thread = thread
         return self
 
     def close(self) -> None:
         """Serve no more."""
         self._closing.set()
         self._server.should_exit = True
-        thread = getattr(self, "_thread", None)
-        if thread is not None:
-            thread.join(5)
+        if self._thread is not None:
+            self._thread.join(_PATIENCE)
         self._socket.close()
 
     def __enter__(self) -> Page:
