@@ -17,6 +17,8 @@ from recollect.web.start import Page
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
+expect.set_options(timeout=20_000)  # milliseconds: machines may be busy
+
 NAMELESS = """() => [...document.querySelectorAll('input, select, button, img, svg[role]')].filter((each) =>
   !(each.labels?.length || each.getAttribute('aria-label') || each.hasAttribute('alt') || each.innerText)
 ).map((each) => each.outerHTML)"""
@@ -209,14 +211,20 @@ def test_names_from_files_are_text(tab, tmp_path: Path) -> None:
 
 def test_the_command(runs: Path) -> None:
     command = [sys.executable, "-m", "recollect", "serve", str(runs), "--port", "0"]
-    going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    said = going.stdout.readline()
-    assert re.match(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}$", said.strip())
-    os.kill(going.pid, signal.SIGINT)
-    assert going.wait(20) in (0, 130)
-    assert "Traceback" not in going.stderr.read()
-    going.stdout.close()
-    going.stderr.close()
+
+    def heed() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which shells have what runs in the background ignore
+
+    going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    try:
+        said = going.stdout.readline()
+        assert re.match(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}$", said.strip())
+        os.kill(going.pid, signal.SIGINT)
+        assert going.wait(20) == 130
+        assert "Traceback" not in going.stderr.read()
+    finally:
+        going.kill()
+        going.communicate()
     nothing = subprocess.run([*command[:4], str(runs / "none")], capture_output=True, text=True)
     assert nothing.returncode == 2
     assert nothing.stderr.startswith("runs must be a folder, got")

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
-from recollect.errors import OptionError, RecollectError, StaleRows
+from recollect.errors import OptionError, RecollectError
 from recollect.live.png import encode_png
 from recollect.memory import Memory, Prioritized, Rollout
 from recollect.memory.batch import flat
@@ -181,8 +181,6 @@ class MemoryView:
                 "values": _plain(values[:, :_NUMBERS].T),
                 "cut": values.shape[1] > _NUMBERS,
             }
-        if int(memory.tails[lane]) > first:
-            raise StaleRows("episode", "be held still", f"one of lane {lane} that was overwritten meanwhile")
         about |= {"first": first, "shown": length, "film": (lane, start) in set(self._filmed())}
         return {**about, "fields": fields, "return": self._return(lane, first, length)}
 
@@ -221,8 +219,10 @@ class MemoryView:
         tails, heads = memory.tails, memory.heads
         if not 0 <= lane < memory.lanes or not tails[lane] <= first <= first + count <= heads[lane]:
             raise OptionError("serial", "be of a row that is held", f"{first} of lane {lane}")
-        slots = (first + np.arange(count)) % (memory.capacity // memory.lanes)
-        return np.asarray(values[lane, slots])
+        found = np.asarray(values[lane, (first + np.arange(count)) % (memory.capacity // memory.lanes)])
+        if int(memory.tails[lane]) > first:
+            raise OptionError("serial", "be of a row that is held", f"{first} of lane {lane}, overwritten meanwhile")
+        return found
 
 
 def _pictured(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
