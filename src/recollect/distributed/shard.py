@@ -154,7 +154,7 @@ class Shard:
             try:
                 layout = self._layouts.get(size)
                 if layout is None:
-                    return self._sample_first(head, size, batches, beta)
+                    return self._sample_singly(head, size, batches, beta)
                 begin = head_of(head, [layout.described], [0] * batches)
                 drawn = self.memory.sample_bytes(size, batches, head=begin, first_lane=self._first_lane, beta=beta)
             except NotEnoughRows:
@@ -163,22 +163,21 @@ class Shard:
                 self._remember(*layout.drawn(drawn, len(begin) + place * layout.nbytes, size))
             return drawn
 
-    def _sample_first(self, head: dict[str, Any], size: int, batches: int, beta: float) -> bytes:
+    def _sample_singly(self, head: dict[str, Any], size: int, batches: int, beta: float) -> bytes:
         """Batches of a size for the first time, or whose arrays differ from one to the next."""
         drawn = []
         for _ in range(batches):
             batch = self.memory.sample(size, beta=beta)
             batch.lanes += self._first_lane
-            # Copies: an array of the batch would keep all of its memory.
-            self._remember(batch.lanes.copy(), batch.serials.copy())
+            self._remember(batch.lanes, batch.serials)
             drawn.append(batch)
         if self.memory.batches_alike:
             self._layouts[size] = Layout.of(drawn[0])
         return pack_batches(head, drawn)
 
     def _remember(self, lanes: Any, serials: Any) -> None:
-        """Know the rows of a batch until their errors come."""
-        self._draws[self._number] = (lanes - self._first_lane, serials)
+        """Know the rows of a batch until their errors come; by copies, as a view would keep all of its memory."""
+        self._draws[self._number] = (lanes - self._first_lane, serials.copy())
         self._number += 1
         if len(self._draws) > _REMEMBERED:
             self._draws.popitem(last=False)

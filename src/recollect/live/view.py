@@ -39,20 +39,19 @@ class MemoryView:
     """A memory that is looked at, maybe while others use it. It counts draws from the first question on.
 
     Args:
-        more: What else a summary shows, such as the state of a limiter.
-        film: Films of episodes, and which there are.
+        film: Films of episodes.
+        filmed: Lane and first serial of those there are.
     """
 
     def __init__(
         self,
         memory: Memory | Rollout,
         *,
-        more: Callable[[], dict[str, Any]] = dict,
         film: Film | None = None,
         filmed: Callable[[], list[tuple[int, int]]] = list,
     ) -> None:
         self._memory = memory.memory if isinstance(memory, Rollout) else memory
-        self._more, self._film, self._filmed, self._counting = more, film, filmed, False
+        self._film, self._filmed, self._counting = film, filmed, False
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Plain data for a question: ``summary``, ``episodes``, ``episode``, ``row``, ``picture`` or ``film``."""
@@ -108,7 +107,6 @@ class MemoryView:
             "dropped": memory.dropped if isinstance(memory.sampler, Prioritized) else None,
             "census": {key: _plain(value) for key, value in census.items()},
             "versions": self._versions(),
-            **self._more(),
         }
 
     def _versions(self) -> dict[str, Any] | None:
