@@ -41,7 +41,9 @@ how many times the batches of raw Ray calls (an actor that returns so many bytes
 
 ## Inserted steps a second
 
-One writer and one lane, eight blocks unacknowledged, by Ray; beside `Memory.extend` in one process.
+One writer with a lane in every shard, eight blocks unacknowledged, by Ray; beside `Memory.extend` in one process. A block
+has so many steps of each lane and is a call a shard. Writer and shards share the {cores} cores, and a call costs the same
+whichever shard it goes to: more shards hold more rows, and do not take them faster on one machine.
 
 {inserts}
 
@@ -183,11 +185,12 @@ def into_memory(size: int) -> Callable[[float], float]:
     return inserted(lambda: memory.extend(lanes=0, **one), size)
 
 
-def into_shards(size: int, **parts: Any) -> Callable[[float], float]:
-    cluster = rc.distributed.Shards(SCHEMA, 1_000_000, shards=1, lanes=1, **{**PARTS, **parts})
-    writer, one = cluster.writer(0, block=size, unacked=8), block(size)
+def into_shards(size: int, count: int = 1, **parts: Any) -> Callable[[float], float]:
+    cluster = rc.distributed.Shards(SCHEMA, 1_000_000, shards=count, lanes=count, **{**PARTS, **parts})
+    writer = cluster.writer(block=size, unacked=8)
+    one = {key: value[:, None].repeat(count, 1) for key, value in block(size).items()}
     KEPT.append(cluster)
-    return inserted(lambda: writer.extend(**one), size, writer.flush)
+    return inserted(lambda: writer.extend(**one), size * count, writer.flush)
 
 
 def inserted(
@@ -333,6 +336,8 @@ def main() -> None:
     kinds: dict[str, Callable[[int], Callable[[float], float]]] = {
         "one process": into_memory,
         "1 shard": into_shards,
+        "2 shards": lambda size: into_shards(size, 2),
+        "4 shards": lambda size: into_shards(size, 4),
         "1 shard, journal": lambda size: into_shards(
             size, durability="journal", folder=Path("runs") / f"bench-journal-{os.getpid()}-{size}"
         ),

@@ -242,7 +242,15 @@ CONTESTS |= {
         first=11,
         **CHEETAH,
     ),
-    "cheetah_sac": Contest("HalfCheetah-v5", SACConfig(batch_size=128), ("return",), "9,500 at 1M", **CHEETAH),
+    "cheetah_sac": Contest(
+        "HalfCheetah-v5",
+        SACConfig(batch_size=128, update_every=2),
+        ("return",),
+        "9,500 at 1M",
+        num_envs=2,
+        first=11,
+        **CHEETAH,
+    ),
 }
 for name, way in {"bitflip_hindsight": "future", "bitflip_without": "none"}.items():
     CONTESTS[name] = Contest(

@@ -200,9 +200,23 @@ class NamedReader {
     });
   }
 
-  void count_draws(bool on) {
+  bool count_draws(bool on) {
     nb::gil_scoped_release release;
-    reader_->count_draws(on);
+    return reader_->count_draws(on);
+  }
+
+  // How often each of some rows was drawn; None if draws are not counted.
+  nb::object draw_counts(nb::handle lanes, nb::handle serials) {
+    const std::vector<Row> rows = open_rows(lanes, serials);
+    const npy_intp shape[1] = {static_cast<npy_intp>(rows.size())};
+    nb::object array = new_array(NPY_INT64, 1, shape);
+    auto* to = data_of<std::int64_t>(array);
+    bool counted = false;
+    {
+      nb::gil_scoped_release release;
+      counted = reader_->draw_counts(rows, to);
+    }
+    return counted ? array : nb::none();
   }
 
   // Every stride-th row in numbers: rows, draws (-1: not counted), priorities, their sum, sum of squares, least and most;
@@ -421,6 +435,7 @@ void bind_reader(nb::module_& module) {
       .def("ready", &NamedReader::ready)
       .def("standing", &NamedReader::standing)
       .def("count_draws", &NamedReader::count_draws, "on"_a)
+      .def("draw_counts", &NamedReader::draw_counts, "lanes"_a, "serials"_a)
       .def("census", &NamedReader::census, "stride"_a,
            nb::sig("def census(self, stride: int) -> tuple[typing.Any, ...]"))
       .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))

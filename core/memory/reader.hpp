@@ -106,12 +106,28 @@ class Reader final : public Forkable {
     });
   }
 
-  // Counts from now on how often rows are drawn, or no longer does.
-  void count_draws(bool on) {
-    locked([&](const Anchors&, Sampler&, Philox&) {
+  // Counts from now on how often rows are drawn, or no longer does; returns whether it did before.
+  bool count_draws(bool on) {
+    return locked([&](const Anchors&, Sampler&, Philox&) {
       const Timeline& line = shelf_->timeline;
-      if (on && !counts_) counts_ = std::make_unique<DrawCounts>(line.lanes() * line.span());
+      const bool before = counts_ != nullptr;
+      if (on && !before) counts_ = std::make_unique<DrawCounts>(line.lanes() * line.span());
       if (!on) counts_.reset();
+      return before;
+    });
+  }
+
+  // How often each of some rows was drawn, 0 where it lies there no more; false if draws are not counted.
+  bool draw_counts(const std::vector<Row>& rows, std::int64_t* to) {
+    return locked([&](const Anchors&, Sampler&, Philox&) {
+      if (!counts_) return false;
+      const Timeline& line = shelf_->timeline;
+      for (const Row& row : rows) {
+        const bool there = row.lane >= 0 && row.lane < line.lanes() && row.serial >= line.tail(row.lane) &&
+                           row.serial < line.head(row.lane);
+        *to++ = there ? counts_->of(line.slot(row.lane, row.serial), row.serial) : 0;
+      }
+      return true;
     });
   }
 

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import time
 
 import numpy as np
 import pytest
@@ -49,6 +50,48 @@ def test_a_summary_says_what_is_held(lanes: int | None) -> None:
     assert ask(MemoryView(memory), "summary")["census"]["draws"] == 8
 
     assert {field["key"] for field in found["fields"]} >= {"obs/pose", "obs/camera", "action", "reward"}
+
+
+def test_policy_versions_of_rows_held_and_drawn() -> None:
+    schema = rc.Schema(obs=rc.Field(), policy_version=rc.Field((), "int64"))
+    memory = rc.Memory(schema, 400, seed=0)
+    for number in range(100):
+        memory.append(obs=0.0, policy_version=number // 10, reward=0.0, terminated=False, truncated=False)
+    view = MemoryView(memory)
+    assert ask(view, "summary")["versions"] == {
+        "held": {"least": 0, "quartiles": [2, 4, 7], "largest": 9},
+        "drawn": None,
+    }
+    rows = {"lanes": np.zeros(99, int), "serials": np.arange(99)}
+    drawn = np.concatenate([memory.sample(16).serials for _ in range(20)])
+    counts = np.bincount(drawn, minlength=99)
+    assert memory.draw_counts(rows).tolist() == counts.tolist()
+    spread = ask(view, "summary")["versions"]["drawn"]
+    versions = np.sort(drawn // 10)
+    assert (spread["least"], spread["largest"]) == (versions[0], versions[-1])
+    assert spread["quartiles"] == [int(versions[at]) for at in (79, 159, 239)]  # of 320 draws
+
+
+def test_draws_are_counted_while_somebody_looks() -> None:
+    memory = memory_of()
+    rows = {"lanes": [0], "serials": [0]}
+    view = MemoryView(memory, patience=0.3)
+    ask(view, "summary")
+    assert memory.draw_counts(rows) is not None
+    deadline = time.monotonic() + 20
+    while memory.draw_counts(rows) is not None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert memory.draw_counts(rows) is None
+    ask(view, "summary")
+    assert memory.draw_counts(rows) is not None
+
+
+def test_draws_that_others_count_stay_counted() -> None:
+    memory = memory_of()
+    assert memory.count_draws() is False
+    ask(MemoryView(memory, patience=0.05), "summary")
+    time.sleep(0.3)
+    assert memory.count_draws() is True
 
 
 def test_episodes_and_their_steps() -> None:

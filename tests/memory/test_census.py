@@ -55,6 +55,10 @@ def test_a_census_is_what_a_loop_counts(data: st.DataObject, prioritized: bool) 
                 draws[row] = draws.get(row, 0) + 1
             if prioritized:
                 memory.update_priorities(batch, data.draw(st.floats(0.01, 100)) * np.ones(batch.serials.size))
+    named = np.array(sorted(draws), np.int64).reshape(-1, 2)
+    held = (named[:, 1] >= memory.tails[named[:, 0]]) if len(named) else np.zeros(0, bool)
+    expected = [draws[tuple(row)] if there else 0 for row, there in zip(named.tolist(), held, strict=True)]
+    assert memory.draw_counts({"lanes": named[:, 0], "serials": named[:, 1]}).tolist() == expected
     wanted = oracle(memory, draws, memory.priorities if prioritized else None)
     found = memory.census()
     assert found.stride == 1

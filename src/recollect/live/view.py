@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, final
@@ -36,9 +37,10 @@ class View(Protocol):
 
 @final
 class MemoryView:
-    """A memory that is looked at, maybe while others use it. It counts draws from the first question on.
+    """A memory that is looked at, maybe while others use it. It counts draws until nobody has asked for a while.
 
     Args:
+        patience: Seconds without a question after which draws are counted no longer.
         film: Films of episodes.
         filmed: Lane and first serial of those there are.
     """
@@ -49,9 +51,14 @@ class MemoryView:
         *,
         film: Film | None = None,
         filmed: Callable[[], list[tuple[int, int]]] = list,
+        patience: float = 60.0,
     ) -> None:
         self._memory = memory.memory if isinstance(memory, Rollout) else memory
-        self._film, self._filmed, self._counting = film, filmed, False
+        self._film, self._filmed = film, filmed
+        self._patience, self._counting, self._asked = patience, False, 0.0
+        self._lock = threading.Lock()
+        """Held while ``_counting`` and ``_asked`` are read or changed: at most one timer runs, and one does while draws
+        are counted."""
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Plain data for a question: ``summary``, ``episodes``, ``episode``, ``row``, ``picture`` or ``film``."""
@@ -77,9 +84,7 @@ class MemoryView:
     def summary(self) -> dict[str, Any]:
         """The whole memory in numbers."""
         memory = self._memory
-        if not self._counting:
-            memory.count_draws()
-            self._counting = True
+        self._count_draws()
         tails, heads = memory.tails.tolist(), memory.heads.tolist()
         census, state = memory.census(), memory.random_state
         lanes = [{"lane": lane, "tail": tails[lane], "head": heads[lane]} for lane in range(min(_LANES, memory.lanes))]
@@ -110,12 +115,38 @@ class MemoryView:
         }
 
     def _versions(self) -> dict[str, Any] | None:
-        """Versions of the policy that rows were written by, newest and oldest, and their quartiles."""
+        """Versions of the policy that rows were written by, and of rows that were drawn, each as often as it was."""
         if _VERSION not in self._memory or not len(self._memory):
             return None
-        found = self._memory.newest(min(len(self._memory), 100_000))[_VERSION]
-        low, first, middle, third, high = np.quantile(found, [0, 0.25, 0.5, 0.75, 1]).tolist()
-        return {"oldest": low, "quartiles": [first, middle, third], "newest": high}
+        rows = self._memory.newest(min(len(self._memory), 100_000))
+        draws = self._memory.draw_counts(rows)
+        drawn = None if draws is None or not draws.any() else _spread(rows[_VERSION], draws)
+        return {"held": _spread(rows[_VERSION], np.ones(len(rows[_VERSION]))), "drawn": drawn}
+
+    def _count_draws(self) -> None:
+        """Count draws from now on, until nobody asks any more."""
+        with self._lock:
+            self._asked = time.monotonic()
+            if self._counting:
+                return
+            if self._memory.count_draws():  # somebody else counts them, and ends it
+                return
+            self._counting = True
+        self._look_again(self._patience)
+
+    def _look_again(self, seconds: float) -> None:
+        timer = threading.Timer(seconds, self._maybe_stop)
+        timer.name, timer.daemon = "recollect-live", True
+        timer.start()
+
+    def _maybe_stop(self) -> None:
+        with self._lock:
+            left = self._patience - (time.monotonic() - self._asked)
+            if left <= 0:
+                self._counting = False
+                self._memory.count_draws(False)
+        if left > 0:
+            self._look_again(left)
 
     # ---- episodes --------------------------------------------------------------------------------------------------
 
@@ -221,6 +252,16 @@ class MemoryView:
         if int(memory.tails[lane]) > first:
             raise OptionError("serial", "be of a row that is held", f"{first} of lane {lane}, overwritten meanwhile")
         return found
+
+
+def _spread(values: Array, weights: Array) -> dict[str, Any]:
+    """The least and largest of values that count at all, and quartiles of all by their weights."""
+    order = np.argsort(values, kind="stable")
+    order = order[weights[order] > 0]
+    below = np.cumsum(weights[order])
+    places = np.searchsorted(below, np.array([0.25, 0.5, 0.75]) * below[-1])
+    values = values[order]
+    return {"least": _plain(values[0]), "quartiles": _plain(values[places]), "largest": _plain(values[-1])}
 
 
 def _pictured(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:

@@ -304,9 +304,18 @@ class Memory:
             raise OptionError("sampler", "be Prioritized to have priorities", type(self.sampler).__name__)
         return self._reader.priorities()
 
-    def count_draws(self, on: bool = True) -> None:
-        """Count from now on how often each row is drawn, for ``census``; 8 bytes a row. False: no longer."""
-        self._reader.count_draws(bool(on))
+    def count_draws(self, on: bool = True) -> bool:
+        """Count from now on how often each row is drawn, for ``census``; 8 bytes a row. False: no longer.
+
+        Returns whether draws were counted before.
+        """
+        return self._reader.count_draws(bool(on))
+
+    def draw_counts(self, rows: Mapping[str, Any]) -> Any:
+        """How often each of some rows (``lanes`` and ``serials``, as in a batch) was drawn since ``count_draws``,
+        ``[B]``; 0 of those that are held no more. None unless draws are counted.
+        """
+        return self._reader.draw_counts(*checks.row_names(rows))
 
     def census(self, most: int = 1_000_000) -> Nest:
         """Rows in numbers: ``rows`` looked at, every ``stride``-th one so that they are at most ``most``, and bins.

@@ -53,7 +53,9 @@ export function summary(found) {
     numbers["priorities from, to"] = `${number(census.least, 3)}, ${number(census.most, 3)}`;
   }
   if (found.dropped != null) numbers["late updates dropped"] = number(found.dropped);
-  if (found.versions) numbers["policy versions"] = `${number(found.versions.oldest)} to ${number(found.versions.newest)}, median ${number(found.versions.quartiles[1])}`;
+  const versions = (spread) => `${number(spread.least)} to ${number(spread.largest)}, median ${number(spread.quartiles[1])}`;
+  if (found.versions) numbers["policy versions held"] = versions(found.versions.held);
+  if (found.versions?.drawn) numbers["policy versions drawn"] = versions(found.versions.drawn);
   if (census.draws != null) numbers["never drawn since"] = `${number((100 * census.draws_each[0]) / Math.max(census.rows, 1), 3)} %${share}`;
   $("numbers").replaceChildren(...Object.entries(numbers).map(([name, value]) => make("div", { class: value.length > 24 ? "wide" : null }, make("dt", {}, name), make("dd", {}, value))));
   const few = found.by_lane.length <= 16;
