@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks, Packed
-from recollect.learn.encoders import Encoder, FlatEncoder
-from recollect.learn.sequences import pack_segments
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 6), st.data())
-def test_every_step_is_packed_once_behind_the_one_before_it(rows: int, length: int, data: st.DataObject) -> None:
-    lengths = [data.draw(st.integers(1, length)) for _ in range(rows)]
-    mask = np.arange(length) < np.array(lengths)[:, None]
-    starts = np.array([[data.draw(st.booleans()) for _ in range(length)] for _ in range(rows)])
-    segments = pack_segments(starts, mask)
-    assert sorted(segments.rows.tolist()) == np.flatnonzero(mask.ravel()).tolist()
-    sizes = segments.batch_sizes
-    assert (np.diff(sizes) <= 0).all()
-    offsets = np.cumsum(sizes) - sizes
-    pieces = [
-        [int(segments.rows[offsets[t] + piece]) for t in range(len(sizes)) if piece < sizes[t]]
-        for piece in range(sizes[0])
-    ]
-    for piece, places in enumerate(pieces):
-        first = places[0]
-        assert places == list(range(first, first + len(places)))
-        row, column = divmod(first, length)
-        assert segments.sequence[piece] == row
-        assert segments.carried[piece] == (column == 0 and not starts[row, 0])
-        assert column == 0 or starts[row, column]
-        assert not starts.ravel()[places[1:]].any()  # an episode never begins inside a piece
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -78,12 +47,3 @@ def test_a_network_of_ones_own() -> None:
     assert nets(torch.zeros(5, 2, 4))[0].shape == (5, 2, 3)
     with pytest.raises(OptionError, match=r"^packed must be given to recurrent networks, got None$"):
         AgentNetworks(2, 4, 3, recurrent=True)(torch.zeros(5, 2, 4))
-
-
-def test_the_flat_encoder() -> None:
-    picture = spaces.Box(0, 255, (4, 4, 2), np.uint8)
-    found = Encoder(picture, FlatEncoder)(torch.full((3, 5, 4, 4, 2), 51, dtype=torch.uint8))
-    assert found.shape == (3, 5, 32)
-    torch.testing.assert_close(found, torch.full_like(found, 0.2))
-    with pytest.raises(OptionError, match=r"^observation space must be a Box for a flat encoder, got Discrete\(3\)$"):
-        FlatEncoder(spaces.Discrete(3))

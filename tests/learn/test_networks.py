@@ -1,4 +1,4 @@
-"""Modules: initial weights, names in their state, copies, targets, and who answers for whom."""
+"""Networks: initial weights, names in their state, copies, and who answers for whom."""
 
 from __future__ import annotations
 
@@ -9,19 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from gymnasium import spaces
 from torch import nn
 
 import recollect as rc
-from recollect.learn import Copies, PerAgent, QMixer, StackedGRU, StackedMLP, polyak_update, target_of
-from recollect.learn.optimizers import (
-    clip_grad_norm_each_,
-    load_optimizer,
-    make_optimizer,
-    optimizer_state,
-    per_network,
-)
-from recollect.learn.policies import Encoders
+from recollect.learn import Copies, PerAgent, QMixer, StackedGRU, StackedMLP
 
 
 def test_initial_weights() -> None:
@@ -60,6 +51,8 @@ def test_split_keeps_halves_apart() -> None:
 
 
 PARTS = ("weight", "bias")
+
+
 NETWORKS = [
     (StackedMLP(2, (3, 4, 1)), [f"layers.{layer}.{part}" for layer in (0, 1) for part in PARTS]),
     (
@@ -182,83 +175,3 @@ def test_copies_of_ones_own_are_called_as_stacks_are() -> None:
     torch.testing.assert_close(copies(one, two), stack(one, two))
     own = (torch.randn(2, 7, 1), (0, 2))
     torch.testing.assert_close(copies(one, two, own=own), stack(one, two, own=own))
-
-
-def test_targets_follow() -> None:
-    """A quarter of the way from 1 to 5 is 2; running means are taken whole."""
-    source = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    target = target_of(source)
-    assert not any(parameter.requires_grad for parameter in target.parameters())
-    for parameter in target.parameters():
-        parameter.data.fill_(1.0)
-    for parameter in source.parameters():
-        parameter.data.fill_(5.0)
-    source[1].running_mean.fill_(7.0)
-    source[1].num_batches_tracked.fill_(3)
-    polyak_update(target, source, 0.25)
-    assert all((parameter == 2.0).all() for parameter in target.parameters())
-    assert (target[1].running_mean == 7.0).all()
-    assert target[1].num_batches_tracked == 3
-    polyak_update(target, source, 1.0)
-    assert all((parameter == 5.0).all() for parameter in target.parameters())
-
-
-@pytest.mark.parametrize(
-    ("target", "tau", "message"),
-    [
-        (
-            nn.Linear(2, 2, bias=False),
-            0.5,
-            "target must be made as the source is, got another module. Make it by target_of.",
-        ),
-        (nn.Linear(2, 2), 0.0, "tau must be above 0 and at most 1, got 0.0"),
-    ],
-)
-def test_targets_refused(target: Any, tau: float, message: str) -> None:
-    before = target.weight.clone()
-    with pytest.raises(rc.errors.OptionError) as caught:
-        polyak_update(target, nn.Linear(2, 2), tau)
-    assert str(caught.value) == message
-    assert torch.equal(before, target.weight)
-
-
-def test_every_network_is_clipped_by_itself() -> None:
-    stack = StackedMLP(3, (2, 4, 1))
-    copies = Copies(2, lambda: nn.Linear(2, 3))
-    encoders = Encoders(2, spaces.Box(-1, 1, (2,)), lambda _: nn.Linear(2, 3))
-    module = nn.ModuleList([stack, copies, encoders])
-    parts = per_network(module)
-    counted = sum(sum(p.numel() for p in part) if isinstance(part, list) else part.numel() for part in parts)
-    assert counted == sum(parameter.numel() for parameter in module.parameters())
-    random = torch.Generator().manual_seed(0)
-    for parameter in module.parameters():
-        parameter.grad = torch.randn(parameter.shape, generator=random) * 3
-    stack.flat.grad[1] *= 1e-3
-    before = stack.flat.grad[1].clone()
-    clip_grad_norm_each_(parts, 0.5)
-    norms = stack.flat.grad.norm(dim=1)
-    torch.testing.assert_close(norms[[0, 2]], torch.full((2,), 0.5))
-    assert torch.equal(stack.flat.grad[1], before)
-    for network in (*copies.networks, *encoders.networks):
-        norm = torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm()
-        assert float(norm) == pytest.approx(0.5, rel=1e-4)
-    clip_grad_norm_each_(parts, 0.0)
-    assert torch.equal(stack.flat.grad.norm(dim=1), norms)
-
-
-@pytest.mark.parametrize("name", ["adam", "rmsprop"])
-def test_optimizers_go_on_from_their_state(name: str) -> None:
-    random = torch.Generator().manual_seed(0)
-    networks = [StackedMLP(2, (3, 4, 1), generator=torch.Generator().manual_seed(1)) for _ in range(2)]
-    one, two = (make_optimizer(name, network.parameters(), 0.01) for network in networks)
-    for step in range(6):
-        grad = torch.randn(networks[0].flat.shape, generator=random)
-        for network in networks:
-            network.flat.grad = grad.clone()
-        one.step()
-        if step == 2:
-            networks[1].load_state_dict(networks[0].state_dict())
-            load_optimizer(two, optimizer_state(one))
-        elif step > 2:
-            two.step()
-    assert torch.equal(networks[0].flat, networks[1].flat)

@@ -1,0 +1,47 @@
+"""Parts of one's own, by name or as functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from torch import nn
+
+import recollect as rc
+from recollect.learn.factories import GIVEN, name_of, resolve
+
+
+def make_something() -> None:
+    """Something to import."""
+
+
+def test_names_of_functions() -> None:
+    assert resolve("encoder", "auto", {"auto": 3}) == 3
+    assert resolve("encoder", "math:sqrt", {}) is math.sqrt
+    assert resolve("encoder", make_something, {}) is make_something
+    assert name_of(math.sqrt) == "math:sqrt"
+    assert name_of(lambda: None) == ""
+    assert name_of(nn.Linear) == "torch.nn.modules.linear:Linear"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("automatic", "encoder must be auto, or package.module:function, got 'automatic'"),
+        (":x", "encoder must be auto, or package.module:function, got ':x'"),
+        (3, "encoder must be auto, package.module:function, or a function, got 3"),
+        ("no_such_module:x", "encoder must name something that can be imported, got 'no_such_module:x'. No module"),
+        ("math:no_such", "encoder must name something that can be imported, got 'math:no_such'. module 'math' has"),
+        ("math:pi", "encoder must name a function or a class, got 'math:pi'"),
+        (
+            GIVEN,
+            "encoder must be given again, since it has no name to import it by, got '(given in Python)'. "
+            "Pass networks={'encoder': ...}.",
+        ),
+    ],
+)
+def test_names_that_cannot_be(value: Any, message: str) -> None:
+    with pytest.raises(rc.errors.OptionError) as caught:
+        resolve("encoder", value, {"auto": None})
+    assert str(caught.value).startswith(message)
