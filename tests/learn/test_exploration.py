@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from scipy import stats
 
-from recollect.learn import GaussianNoise, OrnsteinUhlenbeck
+from recollect.errors import OptionError
+from recollect.learn.exploration import GaussianNoise, OrnsteinUhlenbeck, epsilon_greedy, greedy
 
 FALSE_ALARM = 1e-6
 
@@ -33,3 +35,30 @@ def test_noise() -> None:
     other = again(like, 0.5, random)
     torch.testing.assert_close(found[0, 0], 0.5 * steps[2, 0, 0])
     torch.testing.assert_close(found[0, 1], other[0, 1])
+
+
+def test_the_best_action_that_may_be_taken() -> None:
+    q = torch.tensor([[1.0, 3.0, 2.0], [4.0, 3.0, 5.0]])
+    assert greedy(q).tolist() == [1, 2]
+    mask = torch.tensor([[True, False, True], [True, True, False]])
+    assert greedy(q, mask).tolist() == [2, 0]
+    assert epsilon_greedy(q, 0.0, None, mask).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(("epsilon", "masked"), [(0.3, False), (0.3, True), (1.0, True)])
+def test_actions_come_as_often_as_epsilon_says(epsilon: float, masked: bool) -> None:
+    """Of n that may be taken the best comes with 1 - epsilon + epsilon / n, each other with epsilon / n."""
+    rows, mask = 20_000, torch.tensor([True, not masked, True, True])
+    q = torch.tensor([0.0, 9.0 if masked else -1.0, 1.0, 0.5]).expand(rows, 4)
+    drawn = epsilon_greedy(q, epsilon, torch.Generator().manual_seed(0), mask.expand(rows, 4))
+    counts = torch.bincount(drawn, minlength=4)
+    assert not counts[~mask].any()
+    wanted = torch.full((4,), epsilon / int(mask.sum()), dtype=torch.float64)
+    wanted[2] += 1 - epsilon
+    assert stats.chisquare(counts[mask].numpy(), (wanted[mask] * rows).numpy()).pvalue > FALSE_ALARM
+
+
+def test_a_walk_that_cannot_be() -> None:
+    with pytest.raises(OptionError) as refused:
+        OrnsteinUhlenbeck(theta=0.0, dt=1.0)
+    assert str(refused.value) == "theta and dt must be above 0, got 0.0 and 1.0"

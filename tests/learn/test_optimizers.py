@@ -10,10 +10,12 @@ from torch import nn
 from recollect.learn import Copies, StackedMLP
 from recollect.learn.optimizers import (
     clip_grad_norm_each_,
+    frozen,
     load_optimizer,
     make_optimizer,
     optimizer_state,
     per_network,
+    set_lr,
 )
 from recollect.learn.policies import Encoders
 
@@ -58,3 +60,41 @@ def test_optimizers_go_on_from_their_state(name: str) -> None:
         elif step > 2:
             two.step()
     assert torch.equal(networks[0].flat, networks[1].flat)
+
+
+def test_steps_on_paper() -> None:
+    """A gradient of 2: Adam's first step is the learning rate whatever the gradient is; RMSprop's is lr * 2 / 0.2."""
+    for name, wanted in (("adam", 1.0 - 0.5), ("rmsprop", 1.0 - 0.5 * 2 / (0.2 + 1e-5))):
+        weight = nn.Parameter(torch.tensor([1.0]))
+        weight.grad = torch.tensor([2.0])
+        make_optimizer(name, [weight], 0.5).step()
+        assert weight.item() == pytest.approx(wanted, rel=1e-6)
+    weight.grad = torch.tensor([2.0])
+    optimizer = make_optimizer("rmsprop", [weight], 0.5, eps=0.8)
+    set_lr(optimizer, 0.25)
+    before = weight.item()
+    optimizer.step()
+    assert weight.item() == pytest.approx(before - 0.25 * 2 / (0.2 + 0.8), rel=1e-6)
+
+
+def test_the_mean_of_norms_before_clipping() -> None:
+    """Networks of norms 3, 4 (a row of a stack each) and 5: their mean is 4. Without any gradient it is 0."""
+    stack, alone = nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2))
+    stack.grad, alone.grad = torch.tensor([[3.0, 0.0], [0.0, 4.0]]), torch.tensor([3.0, 4.0])
+    assert clip_grad_norm_each_([stack, [alone]], 2.0).item() == 4.0
+    torch.testing.assert_close(stack.grad, torch.tensor([[2.0, 0.0], [0.0, 2.0]]))
+    torch.testing.assert_close(alone.grad, torch.tensor([1.2, 1.6]))
+    assert clip_grad_norm_each_([nn.Parameter(torch.zeros(2, 2))], 2.0).item() == 0.0
+
+
+def test_frozen_parameters_get_no_gradient() -> None:
+    first, second = nn.Linear(1, 1), nn.Linear(1, 1)
+    x = torch.ones(1, 1, requires_grad=True)
+    with frozen(list(second.parameters())):
+        second(first(x)).sum().backward()
+    assert first.weight.grad is not None
+    assert second.weight.grad is None
+    assert all(parameter.requires_grad for parameter in second.parameters())
+    with pytest.raises(ZeroDivisionError), frozen(list(second.parameters())):
+        1 / 0  # noqa: B018
+    assert all(parameter.requires_grad for parameter in second.parameters())

@@ -41,3 +41,18 @@ def test_returns_are_the_same_on_any_device(own: bool, gamma: float) -> None:
     ]
     for one, other in zip(native, others, strict=True):
         torch.testing.assert_close(one, other.as_subclass(torch.Tensor), rtol=1e-5, atol=1e-5)
+
+
+def test_returns_on_paper() -> None:
+    """An episode of three rewards 1, 2, 4 and values 8, 16, 32 after them, gamma 0.5; it is cut off, not terminated.
+
+    The last return is 4 + 16 = 20. Two steps: 2 + 0.5 * 20 = 12, and 1 + 1 + 0.25 * 16 = 6. Lambda 0.5: the second is
+    2 + 0.5 (8 + 10) = 11, the first 1 + 0.5 (4 + 5.5) = 5.75. Beside it an episode of one step that terminated: 7.
+    """
+    packed = pack_sequences(np.array([1, 3]))  # steps come by time: 1, 7, 2, 4
+    reward, value = torch.tensor([1.0, 7.0, 2.0, 4.0]), torch.tensor([8.0, 99.0, 16.0, 32.0])
+    ends = torch.tensor([False, True, False, False])
+    n_step = n_step_return(packed, reward, value, ends, gamma=0.5, n=2)
+    torch.testing.assert_close(n_step, torch.tensor([6.0, 7.0, 12.0, 20.0]))
+    td_lambda = td_lambda_return(packed, reward, value, ends, gamma=0.5, lam=0.5)
+    torch.testing.assert_close(td_lambda, torch.tensor([5.75, 7.0, 11.0, 20.0]))

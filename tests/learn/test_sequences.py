@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.learn.sequences import pack_segments
+from recollect.learn.sequences import pack_segments, pack_sequences, pack_spans, trim_inactive
 
 
 @settings(max_examples=100, deadline=None)
@@ -32,3 +32,50 @@ def test_every_step_is_packed_once_behind_the_one_before_it(rows: int, length: i
         assert segments.carried[piece] == (column == 0 and not starts[row, 0])
         assert column == 0 or starts[row, column]
         assert not starts.ravel()[places[1:]].any()  # an episode never begins inside a piece
+
+
+@given(lengths=st.lists(st.integers(0, 5), min_size=1, max_size=6).filter(any), data=st.data())
+def test_episodes_are_packed_by_time_the_longest_first(lengths: list[int], data: st.DataObject) -> None:
+    """Beside loops over times and episodes; and agents' sequences end at their agent's last living step."""
+    packed = pack_sequences(np.array(lengths))
+    order = sorted(range(len(lengths)), key=lambda e: -lengths[e])
+    starts = {e: sum(lengths[:e]) for e in order}  # of steps; an episode has one observation more than steps
+    obs, steps = [], []
+    for t in range(max(lengths) + 1):
+        obs += [(e, t) for e in order if t <= lengths[e]]
+        steps += [(e, t) for e in order if t < lengths[e]]
+    assert packed.obs.tolist() == [starts[e] + e + t for e, t in obs]
+    assert packed.steps.tolist() == [starts[e] + t for e, t in steps]
+    assert packed.before.tolist() == [obs.index((e, t)) for e, t in steps]
+    assert packed.after.tolist() == [obs.index((e, t + 1)) for e, t in steps]
+    assert packed.episode.tolist() == [e for e, _ in steps]
+    assert packed.time.tolist() == [t for _, t in steps]
+    assert packed.column.tolist() == [order.index(e) for e, _ in steps]
+    sizes = [sum(t <= length for length in lengths) for t in range(max(lengths) + 1)]
+    assert packed.batch_sizes.tolist() == sizes
+    assert packed.offsets.tolist() == [sum(sizes[:t]) for t in range(len(sizes))]
+
+    agents = data.draw(st.integers(1, 3))
+    alive = np.array([[data.draw(st.booleans()) for _ in range(agents)] for _ in obs])
+    alive[0, 0] = True
+    lives = {
+        (e, a): max([t + 1 for (which, t), who in zip(obs, alive, strict=True) if which == e and who[a]], default=0)
+        for e in order
+        for a in range(agents)
+    }
+    trimmed = trim_inactive(packed, alive)
+    ranked = sorted(lives, key=lambda each: -lives[each])
+    wanted = [(e, a, t) for t in range(max(lives.values())) for e, a in ranked if t < lives[e, a]]
+    assert trimmed.take.tolist() == [obs.index((e, t)) * agents + a for e, a, t in wanted]
+    assert trimmed.batch_sizes.tolist() == [sum(t < n for n in lives.values()) for t in range(max(lives.values()))]
+
+
+@given(spans=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6))
+def test_spans_are_packed_by_time_the_longest_first(spans: list[tuple[int, int]]) -> None:
+    first, count = (np.array(part) for part in zip(*spans, strict=True))
+    packed = pack_spans(first, count, width=8)
+    order = [e for e in sorted(range(len(spans)), key=lambda e: -spans[e][1]) if spans[e][1]]
+    longest = max(n for _, n in spans)
+    assert packed.rows.tolist() == [e * 8 + spans[e][0] + t for t in range(longest) for e in order if t < spans[e][1]]
+    assert packed.batch_sizes.tolist() == [sum(t < n for _, n in spans) for t in range(longest)]
+    assert packed.sequence.tolist() == order
