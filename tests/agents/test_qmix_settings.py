@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 import torch
 
-from recollect import envs
+from recollect import envs, train
 from recollect.agents.qmix import QMIXConfig
 from recollect.agents.reward_stats import RewardStats
 from recollect.errors import OptionError
+
+FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "video": False}
 
 
 def test_settings_that_cannot_be() -> None:
@@ -148,3 +151,13 @@ def test_more_episodes_than_there_is_room_for() -> None:
         OptionError, match=r"^buffer_size must fit in memory, got 1000000000. Keep fewer episodes \(--buf"
     ):
         QMIXConfig(buffer_size=10**9).memory(envs.make("marines_4v4"), lanes=1, seed=0)
+
+
+def test_opponents_are_no_team(tmp_path: Path) -> None:
+    few = {**FEW, "steps": 80}
+    with pytest.warns(
+        UserWarning, match=r"^qmix learns the sum of the rewards of adversary, agent, as one team\. For opponents"
+    ):
+        train.run(QMIXConfig(hidden=8), "simple_tag", folder=tmp_path / "run", **few)
+    train.run(QMIXConfig(hidden=8, mixer="none"), "simple_tag", folder=tmp_path / "alone", **few)  # warns of nothing
+    train.run(QMIXConfig(hidden=8), "simple_speaker_listener", folder=tmp_path / "team", **few)  # nor of a team

@@ -397,3 +397,24 @@ def test_a_scenario_of_ones_own() -> None:
     assert (env.pos == 0.5).all()
     assert (env.step(np.ones((4, 2), int)).row["reward"] <= 0).all()
     assert env.render().shape == (360, 360, 3)
+
+
+def test_agents_can_be_told_apart() -> None:
+    """Two of a kind that change places make another picture."""
+    env = envs.make("simple_spread")
+    env.reset(seed=0)
+    env.pos[:] = 0  # type: ignore[attr-defined]
+    env.vel[:] = 0  # type: ignore[attr-defined]
+    env.pos[0, 0], env.pos[1, 0], env.pos[2, 1] = 0.5, -0.5, 0.8  # type: ignore[attr-defined]
+    one = env.render(0)
+    env.pos[0, 0], env.pos[1, 0] = -0.5, 0.5  # type: ignore[attr-defined]
+    assert (env.render(0) != one).any()
+
+
+def test_whoever_runs_off_stays_in_the_picture() -> None:
+    env = envs.make("simple_tag")
+    env.reset(seed=0)
+    env.pos[0] = 5.0  # type: ignore[attr-defined]
+    picture = env.render(0).astype(int)
+    red = (picture[..., 0] - picture[..., 1] > 80).sum()
+    assert red > 20

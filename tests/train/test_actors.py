@@ -1,145 +1,229 @@
-"""Actors in a run: what they are told, on environments of all kinds, and how updates follow episodes."""
+"""Actors in processes: whole rows, updates in step with them, and whoever is killed is started again."""
 
 from __future__ import annotations
 
-import dataclasses
+import ctypes
+import multiprocessing as mp
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
+from torch import nn
 
 import recollect as rc
-from recollect import envs, train
+from recollect import train
+from recollect.agents.interface import Weights
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.qmix import QMIXConfig
-from recollect.agents.qmix_actor import QMIXActor
 from recollect.train import checkpoint
-from recollect.train.replay import load_run
+from recollect.train.actors import _Board, _Published
+from recollect.train.loggers import read_metrics
 
-SMALL = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
-MIXED = QMIXConfig(
-    learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4, epsilon_steps=3000
-)
-FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 700, "video": False}
-
-
-@pytest.mark.filterwarnings("ignore:Calm takes a seed")
-@pytest.mark.parametrize(
-    "name",
-    ["pettingzoo:mpe2.simple_spread_v3", "pettingzoo:mpe2.simple_speaker_listener_v4", "pymarl:pymarl_world:Calm"],
-)
-def test_episodes_of_an_adapted_environment(name: str, tmp_path: Path) -> None:
-    few = FEW | {"num_envs": 2, "steps": 790, "eval_every": 400}
-    train.run(dataclasses.replace(MIXED, buffer_size=200), name, folder=tmp_path / "run", **few)
-    result = train.resume(tmp_path / "run", steps=1200, trust=True)
-    assert np.isfinite(result.metrics["train/loss"])
-    assert load_run(tmp_path / "run", trust=True).evaluate(3)["length"] > 1
-    kept = checkpoint.load_memory(tmp_path / "run").episodes
-    done = kept.terminated | kept.truncated
-    limit = kept.length.max()
-    assert (kept.length[done] != limit).sum() == 2  # those that were cut off by the stop
-    assert (kept.length[~done] <= limit).all()
+UNIT = 2.0**-14  # telltale_world's
+SMALL = MADDPGConfig(learning_starts=500, batch_size=32, update_every=10, capacity=20_000, hidden=(8,))
+FEW: dict[str, Any] = {"num_envs": 4, "actors": 2, "eval_every": 2000, "eval_episodes": 2, "video": False}
 
 
-def test_actors_begin_anew_with_an_adapted_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = FEW | {"num_envs": 2, "steps": 790, "eval_every": 400}
-    train.run(MIXED, "pettingzoo:mpe2.simple_spread_v3", folder=tmp_path / "run", **few)
-    calls: list[Any] = []
-    act, ended = QMIXActor.act, QMIXActor.reset
-    monkeypatch.setattr(QMIXActor, "act", lambda self, seen, step=0: calls.append("act") or act(self, seen, step))
-    monkeypatch.setattr(QMIXActor, "reset", lambda self, rows: calls.append(rows.tolist()) or ended(self, rows))
-    train.resume(tmp_path / "run", steps=800)
-    assert calls[:2] == [[True, True], "act"]
+@pytest.fixture(autouse=True)
+def _world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment's module can be imported here and in processes."""
+    here = str(Path(__file__).parent)
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]))
+    import telltale_world  # type: ignore[import-not-found]  # noqa: F401
 
 
-@pytest.fixture
-def vector() -> Any:
-    """CartPole by Gymnasium's own vector, where the step after an end only begins the next episode."""
-    from recollect.envs.adapters import FromGymnasiumVector
-    from recollect.envs.registry import _ENTRIES
-
-    def make(num_envs: int = 1) -> Any:
-        how = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
-        made = gymnasium.make_vec("CartPole-v1", num_envs, vectorization_mode="sync", vector_kwargs=how)
-        return FromGymnasiumVector(made)
-
-    envs.register("vector_cartpole", make)
-    yield "vector_cartpole"
-    del _ENTRIES["vector_cartpole"]
-
-
-def test_members_play_whole_episodes_where_lanes_wait(vector: str, tmp_path: Path) -> None:
-    few = FEW | {"num_envs": 3, "steps": 1500, "eval_every": 1500}
-    train.run(dataclasses.replace(SMALL, ensemble=3), vector, folder=tmp_path / "run", **few)
-    memory = checkpoint.load_memory(tmp_path / "run")
-    kept, index = memory.episodes, memory["ensemble_index"][..., 0]
-    whole = (kept.terminated | kept.truncated) & kept.whole
-    rows = [index[lane, start : start + n] for lane, start, n in zip(kept.lane, kept.start, kept.length, strict=True)]
-    assert len(rows) > 20
-    assert all(len(set(each.tolist())) == 1 for each, there in zip(rows, whole, strict=True) if there)
-    assert len({each[0] for each in rows}) == 3
+def check_rows(memory: rc.Memory) -> int:
+    """Every row is whole, and follows the one before it; returns how many were looked at."""
+    seen = 0
+    episodes = memory.episodes
+    span = memory.capacity // memory.lanes
+    for lane, start, length in zip(episodes.lane, episodes.start, episodes.length, strict=True):
+        first = max(int(start), 0)
+        rows = memory["obs"][lane, np.arange(first, start + length) % span, 0]
+        assert (rows[:, 1:] == rows[:, 1:2]).all(), "a torn row"
+        assert (rows[:, 0] == rows[0, 0]).all(), "rows of two environments in an episode"
+        assert (np.diff(rows[:, 1]) == UNIT).all(), "a step is missing"
+        rewards = memory["reward"][lane, np.arange(first, start + length) % span, 0]
+        ended = (episodes.terminated | episodes.truncated)[(episodes.lane == lane) & (episodes.start == start)][0]
+        whole = slice(None) if ended else slice(-1)
+        assert (rewards[whole] == rows[whole, 1] + UNIT).all(), "the reward of another step"
+        seen += len(rows)
+    return seen
 
 
-def test_states_begin_anew_where_lanes_wait(vector: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before every first step of an episode states are zero, and no action has been taken."""
-    act, before = QMIXActor.act, {}
-
-    def note(self: QMIXActor, seen: Any, step: int = 0) -> Any:
-        for lane, obs in enumerate(seen["obs"]):
-            states = self.state_dict()["0.state"].view(len(seen["obs"]), -1)[lane]
-            before[obs.tobytes()] = (states.any().item(), int(self._last[0][lane].max()))
-        return act(self, seen, step)
-
-    monkeypatch.setattr(QMIXActor, "act", note)
-    algorithm = dataclasses.replace(MIXED, buffer_size=500)
-    train.run(algorithm, vector, folder=tmp_path / "run", **(FEW | {"num_envs": 3, "steps": 900, "eval_every": 900}))
-    memory = checkpoint.load_memory(tmp_path / "run")
-    kept = memory.episodes
-    firsts = [before[memory["obs"][lane, start].tobytes()] for lane, start in zip(kept.lane, kept.start, strict=True)]
-    assert len(firsts) > 20
-    assert set(firsts) == {(False, -1)}
-    seconds = [
-        before[memory["obs"][lane, start + 1].tobytes()] for lane, start in zip(kept.lane, kept.start, strict=True)
-    ]
-    assert sum(states for states, _ in seconds) > 20
+def ratio(folder: Path, algorithm: Any) -> float:
+    """Updates there were over those that were due."""
+    counters = checkpoint.load_checkpoint(folder)
+    due = algorithm.schedule(4).updates_due(counters["steps"], counters["episodes"])
+    return counters["updates"] / due
 
 
-def test_what_actors_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How far the run is, and of every end; the memory keeps the newest episodes, and gets its batches' errors."""
-    told: dict[str, list[Any]] = {"steps": [], "ends": [], "errors": []}
-    act, ended = QMIXActor.act, QMIXActor.reset
-    update_priorities = rc.Memory.update_priorities
-    monkeypatch.setattr(
-        QMIXActor, "act", lambda self, seen, step=0: told["steps"].append(step) or act(self, seen, step)
+def gone() -> bool:
+    """Whether no process of ours is left, in a while."""
+    deadline = time.monotonic() + 10
+    while mp.active_children() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not mp.active_children()
+
+
+def nobody_left(group: int) -> bool:
+    """Whether no process of a group is left, in a while."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_rows_are_whole_and_updates_in_step(tmp_path: Path) -> None:
+    ahead = []
+
+    class Watch:
+        def on_step(self, run: Any) -> None:
+            ahead.append(SMALL.schedule(4).updates_due(run.steps, run.episodes) - run.updates)
+
+    result = train.run(SMALL, "telltale", folder=tmp_path / "run", steps=6000, callbacks=[Watch()], **FEW)
+    assert result.steps == 6000
+    assert ratio(tmp_path / "run", SMALL) == 1.0
+    assert max(ahead) <= 0  # whatever is due is done before the next look
+    assert check_rows(checkpoint.load_memory(tmp_path / "run")) > 5000
+    line = read_metrics(tmp_path / "run")[-1]
+    assert line["train/length"] == 7
+    assert line["memory/reuse"] == pytest.approx(3.2, rel=0.1)
+    assert gone()
+    train.resume(tmp_path / "run", steps=8000)
+    assert checkpoint.load_checkpoint(tmp_path / "run")["steps"] == 8000
+    assert ratio(tmp_path / "run", SMALL) == 1.0
+    check_rows(checkpoint.load_memory(tmp_path / "run"))
+
+
+def test_rows_of_the_board_are_read_whole() -> None:
+    """While another process writes them, all numbers of a row are of the same step."""
+    names = tuple(f"return {number}" for number in range(998))
+    board = _Board(
+        published=_Published(Weights(0, {})),
+        counters=mp.RawArray(ctypes.c_double, 2 * 2 * 1000),
+        heads=mp.RawArray(ctypes.c_int64, 2),
+        learner=mp.RawArray(ctypes.c_int64, 3),
+        actors=2,
+        names=names,
     )
-    monkeypatch.setattr(QMIXActor, "reset", lambda self, rows: told["ends"].append(rows.sum()) or ended(self, rows))
-    monkeypatch.setattr(
-        rc.Memory,
-        "update_priorities",
-        lambda self, batch, errors: told["errors"].append(errors) or update_priorities(self, batch, errors),
+
+    def count() -> None:
+        for number in range(1, 50_001):
+            board.write(1, np.full(1000, number, float))
+
+    writer = mp.get_context("fork").Process(target=count)
+    writer.start()
+    seen = set()
+    while writer.is_alive():
+        idle, busy = board.table()
+        assert (idle == 0).all()
+        assert (busy == busy[0]).all()
+        seen.add(busy[0])
+    writer.join()
+    assert board.read(1)[0] == 50_000
+    assert len(seen) > 20
+
+
+def test_episodes_are_kept_and_their_updates_counted(tmp_path: Path) -> None:
+    config = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)
+    train.run(config, "telltale", folder=tmp_path / "run", steps=3000, **FEW)
+    assert ratio(tmp_path / "run", config) == 1.0
+    memory = checkpoint.load_memory(tmp_path / "run")
+    check_rows(memory)
+    ended = memory.episodes.terminated | memory.episodes.truncated
+    assert ended.sum() == 40
+
+
+def test_actors_that_are_killed_are_started_again(tmp_path: Path) -> None:
+    """At random moments, while learning goes on: no torn row, no lost lane, updates within 5% of what is due."""
+    killed: list[int] = []
+    dice = random.Random(0)
+
+    class Killer:
+        next = 800
+
+        def on_step(self, run: Any) -> None:
+            if run.steps >= self.next and mp.active_children():
+                self.next += 900
+                victim = dice.choice(mp.active_children())
+                os.kill(victim.pid, dice.choice([signal.SIGKILL, signal.SIGTERM]))
+                killed.append(victim.pid)
+
+    few = {**FEW, "env_options": {"sleep": 0.0005}, "eval_every": 10_000}
+    result = train.run(SMALL, "telltale", folder=tmp_path / "run", steps=8000, callbacks=[Killer()], **few)
+    assert result.steps == 8000
+    assert len(killed) >= 6
+    assert ratio(tmp_path / "run", SMALL) == pytest.approx(1, abs=0.05)
+    memory = checkpoint.load_memory(tmp_path / "run")
+    assert check_rows(memory) > 7000
+    who = {float(number) for number in memory["obs"][..., 0, 0].ravel() if number}
+    assert len(who) > 4  # environments of those who took over, as far as they came to step
+    assert gone()
+
+
+def test_a_learner_that_has_nothing_to_learn_from_holds_nobody_up(tmp_path: Path) -> None:
+    """Updates are due from the first step on, but windows of twelve steps can be read much later."""
+    config = MADDPGConfig(learning_starts=0, update_every=1, n_step=12, batch_size=16, capacity=20_000, hidden=(8,))
+    result = train.run(config, "simple_spread", folder=tmp_path / "run", **{**FEW, "steps": 400})
+    assert result.steps == 400
+    assert ratio(tmp_path / "run", config) == 1.0
+
+
+def test_ctrl_c_ends_all(tmp_path: Path) -> None:
+    flags = "--actors 2 --num-envs 4 --no-video --eval-every 500 --eval-episodes 2 --steps 1e6 --folder run"
+    command = [sys.executable, "-m", "recollect", "train", "maddpg", "telltale", "--import", "telltale_world"]
+    process = subprocess.Popen([*command, *flags.split()], cwd=tmp_path, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while len(read_metrics(tmp_path / "run")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    assert process.wait(30) == 130
+    assert checkpoint.load_checkpoint(tmp_path / "run")["steps"] > 0
+    assert nobody_left(process.pid)
+
+
+def test_actors_end_when_the_learner_is_killed(tmp_path: Path) -> None:
+    code = (
+        "from recollect import train; import telltale_world; from recollect.agents.maddpg import MADDPGConfig\n"
+        "if __name__ == '__main__': train.run(MADDPGConfig(), 'telltale', folder='run', num_envs=4, actors=2)"
     )
-    algorithm = dataclasses.replace(MIXED, per_alpha=0.5, buffer_size=20)
-    few = FEW | {"steps": 1200, "eval_every": 10_000, "eval_episodes": 1}
-    train.run(algorithm, "marines_3v3", folder=tmp_path / "run", **few)
-    counters = checkpoint.load_checkpoint(tmp_path / "run")
-    begin = told["steps"].index(8) - 1  # after the evaluation of step 0, which says no steps
-    assert told["steps"][begin : begin + 150] == list(range(0, 1200, 8))
-    assert sum(told["ends"]) == counters["episodes"] + 2  # one of each evaluation
-    assert len(told["errors"]) == counters["updates"]
-    assert all((errors > 0).all() for errors in told["errors"])
-    kept = checkpoint.load_memory(tmp_path / "run").episodes
-    done = kept.terminated | kept.truncated
-    assert done.sum() == algorithm.buffer_size
-    assert kept.whole[done].all()
+    (tmp_path / "script.py").write_text(code)
+    process = subprocess.Popen([sys.executable, "script.py"], cwd=tmp_path, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not len(read_metrics(tmp_path / "run")) and time.monotonic() < deadline:
+        time.sleep(0.1)  # until it has been evaluated for the first time, actors have been started
+    before = {path.name for path in Path("/dev/shm").glob(f"recollect-run-{process.pid}-*")}
+    process.kill()
+    process.wait()
+    assert nobody_left(process.pid)
+    assert before
+    assert not list(Path("/dev/shm").glob(f"recollect-run-{process.pid}-*"))
 
 
-def test_updates_keep_their_ratio_to_episodes(tmp_path: Path) -> None:
-    """However many environments step together, and whenever their episodes end."""
-    for num_envs in (1, 7):
-        folder = tmp_path / str(num_envs)
-        train.run(MIXED, "marines_3v3", folder=folder, **(FEW | {"num_envs": num_envs, "steps": 1001}))
-        counters = checkpoint.load_checkpoint(folder)
-        assert counters["episodes"] > 20
-        assert counters["updates"] == counters["episodes"] - 7
+def test_an_environment_that_breaks_is_named(tmp_path: Path) -> None:
+    few = {**FEW, "env_options": {"fail_after": 300}, "eval_episodes": 1}
+    with pytest.raises(rc.errors.RunError, match=r"(?s)actor \d must go on, got .*broken on purpose in process"):
+        train.run(SMALL, "telltale", folder=tmp_path / "run", steps=6000, **few)
+    assert gone()
+
+
+def test_what_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(rc.errors.OptionError, match=r"^num_envs must be a multiple of the 2 actors, got 3$"):
+        train.run(SMALL, "telltale", folder=tmp_path / "run", **{**FEW, "num_envs": 3})
+    parts = {"network": lambda inputs, outputs: nn.Linear(inputs, outputs)}
+    with pytest.raises(rc.errors.OptionError, match="be 0 for settings that cannot be sent to another process"):
+        train.run(SMALL, "simple", folder=tmp_path / "run", networks=parts, **FEW)
+    assert not list(Path("/dev/shm").glob(f"recollect-run-{os.getpid()}-*"))

@@ -18,6 +18,8 @@ from recollect.agents.maddpg import MADDPGConfig
 from recollect.train.loggers import charted, read_metrics
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
+
+
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "save_every": 400, "video": False}
 
 
@@ -28,59 +30,6 @@ def logged(folder: Path, **settings: Any) -> list[dict[str, Any]]:
     lines = read_metrics(folder)
     assert [line["step"] for line in lines] == [0, 400, 800, 1200, 1600]
     return lines
-
-
-def test_lines_say_what_there_is_to_know(tmp_path: Path) -> None:
-    *_, last = logged(tmp_path / "run")
-    assert {"adversary/return", "agent/return", "length", "info/caught"} <= set(last)
-    averages = {"critic_loss", "critic_grad_norm", "actor_loss", "actor_grad_norm", "return"}
-    assert {f"train/{group}/{name}" for group in ("agent", "adversary") for name in averages} <= set(last)
-    assert last["train/length"] == 25
-    assert last["memory/reuse"] == pytest.approx(32 / 40, rel=0.1)  # rows of a batch, over steps for an update
-    assert 0 < last["memory/age"] < 1600
-    assert last["time/steps_per_second"] > 0
-    assert last["train/updates"] == (1600 - 200) // 40 + 1
-
-
-def test_averages_are_over_all_updates_since_the_last_line(tmp_path: Path) -> None:
-    losses: list[float] = []
-
-    class Listen:
-        def on_update(self, run: Any, metrics: Any) -> None:
-            losses.append(metrics["agent/critic_loss"])
-
-        def on_evaluate(self, run: Any, metrics: Any) -> None:
-            if run.steps and losses:
-                assert metrics["train/agent/critic_loss"] == pytest.approx(sum(losses) / len(losses))
-                losses.clear()
-
-    train.run(SMALL, "simple_tag", folder=tmp_path / "run", steps=1600, callbacks=[Listen()], **FEW)
-    assert not losses
-
-
-def test_callbacks_hear_everything_and_may_stop(tmp_path: Path) -> None:
-    heard: list[str] = []
-
-    class Everything:
-        def on_step(self, run: Any) -> None:
-            heard.append("step")
-            if run.steps >= 600:
-                run.stop()
-
-        def on_update(self, run: Any, metrics: Any) -> None:
-            heard.append("update")
-
-        def on_evaluate(self, run: Any, metrics: Any) -> None:
-            heard.append("evaluate")
-
-        def on_save(self, run: Any) -> None:
-            heard.append("save")
-            assert (run.folder / "checkpoint.json").exists()
-
-    result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=4000, callbacks=[Everything(), object()], **FEW)
-    assert result.steps == 600
-    assert [heard.count(what) for what in ("step", "update", "evaluate", "save")] == [75, result.updates, 2, 2]
-    assert train.resume(tmp_path / "run", steps=800).steps == 800
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -193,17 +142,3 @@ def test_a_package_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(rc.errors.MissingExtra, match=r"recollect\[wandb\]"):
         train.run(SMALL, "simple", folder=tmp_path / "run", log=("wandb",))
     assert not (tmp_path / "run").exists()
-
-
-def test_earlier_states_are_kept(tmp_path: Path) -> None:
-    from recollect.train.checkpoint import kept_steps
-    from recollect.train.replay import load_run
-
-    folder = tmp_path / "run"
-    train.run(SMALL, "simple", folder=folder, steps=2000, keep_checkpoints=3, **FEW)
-    assert kept_steps(folder) == [1200, 1600, 2000]
-    returns = {line["step"]: line["return"] for line in read_metrics(folder)}
-    for step in kept_steps(folder):
-        assert load_run(folder, step=step).evaluate(3)["return"] == pytest.approx(returns[step])
-    with pytest.raises(rc.errors.RunError, match=r"^step must be one that was kept \(1,200, 1,600, 2,000\), got 400$"):
-        load_run(folder, step=400)

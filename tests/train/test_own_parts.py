@@ -23,6 +23,8 @@ from recollect.train.checkpoint import load_state
 from recollect.train.replay import load_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
 FEW: dict[str, Any] = {"num_envs": 4, "eval_every": 500, "eval_episodes": 3, "video": False}
 
 
@@ -37,6 +39,8 @@ def examples(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 MIXED = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)
+
+
 SMALL = MADDPGConfig(learning_starts=200, batch_size=16, update_every=20, capacity=2000, hidden=(8,))
 
 
@@ -206,17 +210,3 @@ def test_without_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert bool(calls) == native
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)
     kernels.use(True)
-
-
-def test_checkpoints_of_earlier_versions_are_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    train.run(SMALL, "simple", folder=folder, steps=200, **FEW)
-    (folder / "checkpoint.json").write_text('{"version": 3, "place": 0}')
-    with pytest.raises(rc.errors.RunError) as caught:
-        train.resume(folder)
-    assert str(caught.value) == (
-        f"{folder / 'checkpoint.json'} must be a checkpoint of version 5, got version 3. Since then learning "
-        "and settings have changed (CHANGELOG.md): train it again. Its memory can still be loaded: "
-        f"recollect.Memory.load('{folder / 'memory-0'}')."
-    )
-    assert len(rc.Memory.load(folder / "memory-0")) > 0

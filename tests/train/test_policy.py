@@ -7,20 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import recollect as rc
-from recollect import cli, envs, train
+from recollect import envs, train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.envs.adapters import ToPettingZoo
-from recollect.train.export import example_inputs, load_agents, save_agents, to_onnx, to_torch_export
 from recollect.train.replay import load_run
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
+
+
 MIXED = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)
+
+
 CONTINUOUS = {"env_options": {"continuous_actions": True}}
+
+
 FEW: dict[str, Any] = {"num_envs": 8, "steps": 800, "eval_every": 400, "eval_episodes": 7, "video": False}
 
 
@@ -121,77 +125,3 @@ def test_what_cannot_be_seen(runs: dict[str, Path]) -> None:
         rc.load_policy(runs["spread"]).act(np.zeros((2, 18)))
     with pytest.raises(rc.errors.OptionError, match=r"^obs must be a mapping with adversary/obs, agent/obs, or"):
         rc.load_policy(runs["tag"]).act(np.zeros(3))
-
-
-@pytest.mark.parametrize("name", ["tag", "spread", "marines", "cart", "recurrent", "chance"])
-def test_other_programs_compute_the_same(runs: dict[str, Path], name: str, tmp_path: Path) -> None:
-    """ONNX by onnxruntime and torch.export, for a number of environments that neither was written with."""
-    import onnxruntime
-
-    learner = load_run(runs[name]).learner
-    module = rc.load_policy(runs[name]).module
-    to_onnx(learner, tmp_path / "policy.onnx")
-    to_torch_export(learner, tmp_path / "policy.pt2")
-    session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"))
-    again = torch.export.load(tmp_path / "policy.pt2").module()
-    inputs = example_inputs(module, 9, seed=1)
-    with torch.no_grad():
-        wanted = module(*inputs)
-    fed = {key.replace("/", "_"): value.numpy() for key, value in zip(module.inputs, inputs, strict=True)}  # type: ignore[union-attr, arg-type]
-    for one, two, three in zip(wanted, session.run(None, fed), again(*inputs), strict=True):
-        np.testing.assert_allclose(two, one.numpy(), atol=1e-5)
-        np.testing.assert_allclose(three.numpy(), one.numpy(), atol=1e-5)
-
-
-def test_the_module_does_what_the_policy_does(runs: dict[str, Path]) -> None:
-    """Step after step, with states and last actions fed back."""
-    policy = rc.load_policy(runs["marines"])
-    module: Any = policy.module
-    world = envs.make("marines_3v3", num_envs=4)
-    obs = world.reset(seed=1)
-    last, state = torch.full((4, 3), -1), torch.zeros(4, *module.inputs["hidden_state"][0])
-    for _ in range(12):
-        given = {
-            "last_action": last,
-            "hidden_state": state,
-            **{key: torch.from_numpy(value) for key, value in obs.items()},
-        }
-        with torch.no_grad():
-            last, state = module(*(given[name] for name in module.inputs))
-        action = policy.act(obs)["action"]
-        np.testing.assert_array_equal(last.numpy(), action)
-        step = world.step(action)
-        if step.ended.any():
-            break
-        obs = step.obs
-
-
-@pytest.mark.parametrize("settings", [{}, {"parameter_sharing": ("agent", "adversary")}])
-def test_weights_of_each_agent(settings: dict[str, Any], tmp_path: Path) -> None:
-    env = envs.make("simple_tag")
-    one, two = (MADDPGConfig(hidden=(8,), **settings).learner(env, seed=seed) for seed in (1, 2))
-    written = save_agents(one, env.groups, tmp_path)
-    names = ["adversary_0", "adversary_1", "adversary_2", "agent_0"]
-    assert [path.parent.name for path in written] == names
-    load_agents(two, env.groups, tmp_path)
-    for name, module in one.agent_modules().items():
-        other = two.agent_modules()[name].state_dict()
-        assert all(torch.equal(value, other[key]) for key, value in module.state_dict().items())
-    (tmp_path / "agent_0" / "actor.safetensors").unlink()
-    three = MADDPGConfig(hidden=(8,), **settings).learner(env, seed=3)
-    before = {key: value.clone() for key, value in three.agent_modules()["agent"].state_dict().items()}
-    load_agents(three, env.groups, tmp_path)
-    assert all(torch.equal(value, before[key]) for key, value in three.agent_modules()["agent"].state_dict().items())
-    wider = MADDPGConfig(hidden=(9,), **settings).learner(env, seed=3)
-    with pytest.raises(rc.errors.RunError, match=r"of adversary_0 must have shape \[.*9.*\], got \[.*8.*\]$"):
-        load_agents(wider, env.groups, tmp_path)
-
-
-def test_the_command(runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--onnx", str(tmp_path / "a" / "p.onnx"), "--torch-export", str(tmp_path / "p.pt2")]
-    assert cli.main(["export", str(runs["tag"]), *where, "--per-agent", str(tmp_path / "agents")]) == 0
-    out = capsys.readouterr().out.split()
-    assert len(out) == 6
-    assert all(Path(path).stat().st_size > 100 for path in out)
-    assert cli.main(["export", str(runs["tag"])]) == 2
-    assert "--onnx FILE, --torch-export FILE or --per-agent FOLDER" in capsys.readouterr().err

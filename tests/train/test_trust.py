@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import subprocess
 import sys
@@ -11,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load, save
+from small_runs import checksum_of
 
 import recollect as rc
 from recollect import cli, train
 from recollect.agents.maddpg import MADDPGConfig
-from recollect.train import checkpoint
 from recollect.train.replay import load_run
 
 SMALL = MADDPGConfig(hidden=(8, 8), batch_size=16, learning_starts=50, capacity=1000)
+
+
 FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "video": False}
 
 
@@ -39,7 +37,7 @@ def poison(folder: Path, env: str, options: dict[str, Any]) -> None:
     facts = json.loads((folder / "checkpoint.json").read_text())
     del facts["checksum"]
     facts["settings"] |= {"env": env, "env_options": options}
-    facts["checksum"] = checkpoint._checksum(facts)
+    facts["checksum"] = checksum_of(facts)
     (folder / "checkpoint.json").write_text(json.dumps(facts))
 
 
@@ -125,70 +123,3 @@ def test_links_in_a_folder_lead_nowhere(folder: Path, tmp_path: Path) -> None:
     assert target.read_text() == "precious"
     assert list(kept.iterdir()) == []
     assert not any(path.name.endswith(".new") and not path.is_symlink() for path in folder.iterdir())
-
-
-def test_a_damaged_checkpoint_is_found(folder: Path) -> None:
-    path = folder / "checkpoint.json"
-    whole = path.read_text()
-    path.write_text(whole.replace('"steps": 200', '"steps": 201'))
-    with pytest.raises(rc.errors.RunError) as caught:
-        load_run(folder)
-    assert str(caught.value) == (
-        f"{path} must be a checkpoint of this version, got another checksum. "
-        "Restore it from a copy, or begin a new run."
-    )
-    facts = json.loads(whole)
-    del facts["checksum"]
-    for name in facts:
-        for value in (None, -1, "x", [], {"x": 1}, 1e300, True):
-            changed = {**facts, name: value}
-            path.write_text(json.dumps({**changed, "checksum": checkpoint._checksum(changed)}))
-            with contextlib.suppress(rc.errors.RecollectError):
-                load_run(folder)
-    for text in ("[]", "3", "null", "[" * 100_000, ""):
-        path.write_text(text)
-        with pytest.raises(rc.errors.RunError):
-            load_run(folder)
-
-
-def test_a_state_of_something_else_is_found(folder: Path) -> None:
-    """Tensors that are missing, of other shapes or types, or too many, behind right checksums."""
-    facts = json.loads((folder / "checkpoint.json").read_text())
-    del facts["checksum"]
-    path = folder / f"state-{facts['place']}.safetensors"
-    whole = load(path.read_bytes())
-    refused = 0
-    for name, value in whole.items():
-        others = [
-            None,
-            value.reshape(-1)[:0],
-            torch.zeros(3, 5, 7),
-            value.to(torch.float64),
-            torch.full_like(value, -9),
-        ]
-        for other in others:
-            tensors = {**whole, name: other} if other is not None else {k: v for k, v in whole.items() if k != name}
-            data = save({key: tensor.contiguous() for key, tensor in tensors.items()})
-            path.write_bytes(data)
-            changed = {**facts, "state": hashlib.sha256(data).hexdigest()}
-            changed["checksum"] = checkpoint._checksum(changed)
-            (folder / "checkpoint.json").write_text(json.dumps(changed))
-            try:
-                train.resume(folder, steps=204)
-            except rc.errors.RecollectError:
-                refused += 1
-    assert refused > len(whole)
-
-
-def test_seeds_go_on_before_the_first_checkpoint(tmp_path: Path) -> None:
-    """A seed that was killed early begins anew; one of other settings is refused."""
-    few = ["--steps", "200", "--num-envs", "4", "--eval-every", "100", "--eval-episodes", "2", "--no-video"]
-    small = ["--hidden", "8", "8", "--batch-size", "16", "--learning-starts", "50", "--capacity", "1000"]
-    command = ["train", "maddpg", "simple_spread", "--folder", str(tmp_path / "all"), *few, *small, "--seeds", "3", "4"]
-    assert cli.main(command) == 0
-    for name in ("checkpoint.json", "state-0.safetensors"):
-        (tmp_path / "all" / "seed_4" / name).unlink()
-    assert cli.main(command) == 0
-    assert load_run(tmp_path / "all" / "seed_4").steps == 200
-    (tmp_path / "all" / "seed_4" / "checkpoint.json").unlink()
-    assert cli.main([*command, "--gamma", "0.5"]) == 2

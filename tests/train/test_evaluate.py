@@ -1,7 +1,8 @@
-"""Videos: from what is there before the first step to how an episode ends."""
+"""Evaluation, and pictures of an episode."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from gymnasium import spaces
 
 from recollect import envs
+from recollect.agents.maddpg import MADDPGConfig
+from recollect.envs.video import captioned
 from recollect.train.evaluate import evaluate, record_video
 
 
@@ -34,6 +37,46 @@ class Chance:
 
     def reset(self, _mask: Any) -> None:
         pass
+
+
+SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
+
+
+def test_what_environments_report_hides_nothing() -> None:
+    from recollect.envs.particle import World, simple
+    from recollect.train.evaluate import evaluate
+
+    class Reporting:
+        def __init__(self) -> None:
+            self._env = World(simple(), 3, max_cycles=4)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._env, name)
+
+        def step(self, action: Any) -> Any:
+            step = self._env.step(action)
+            self.report_names = ("won", "return")
+            told = {"step": np.full(3, 7.0), "return": np.full(3, 99.0), "won": np.array([1.0, np.nan, 0.0])}
+            return step._replace(info={**told, "never": np.full(3, np.nan)})
+
+    learner = SMALL.learner(envs.make("simple"))
+    found = evaluate(learner, Reporting(), 0, 1000)  # type: ignore[arg-type]
+    assert found["return"] < 0
+    assert found["length"] == 4
+    assert (found["info/step"], found["info/return"], found["won"]) == (7, 99, 0.5)
+    assert "never" not in found
+
+
+def test_pictures_say_how_far_they_are() -> None:
+    learner = SMALL.learner(envs.make("simple_tag"))
+    pictures = record_video(learner, envs.make_drawable("simple_tag"), seed=0)
+    plain = envs.make("simple_tag")
+    plain.reset(seed=0)
+    height = plain.render(0).shape[0]
+    assert all(picture.shape[0] > height for picture in pictures)
+    strips = [picture[height:] for picture in pictures]
+    assert all((one != two).any() for one, two in itertools.pairwise(strips))
+    assert captioned(np.zeros((20, 300, 3), np.uint8), "step 1").shape == (40, 300, 3)
 
 
 @pytest.mark.parametrize(

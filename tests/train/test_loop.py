@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_runs import parameters, same
 
 import recollect as rc
-from recollect import envs, train
+from recollect import train
 from recollect.agents.maddpg import MADDPG, MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
@@ -28,36 +23,17 @@ from recollect.train.loggers import read_metrics
 from recollect.train.replay import load_run
 
 SMALL = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
+
+
 MIXED = QMIXConfig(
     learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4, epsilon_steps=3000
 )
+
+
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 700, "video": False}
 
+
 POLICY = "networks.agents.policy.per_agent.networks.layers.0.weight"
-
-
-def parameters(folder: Path) -> dict[str, torch.Tensor]:
-    state, actor, env = checkpoint.load_state(folder)
-    return {**state, **{f"actor {name}": value for name, value in actor.items()}} | {
-        f"env {name}": torch.from_numpy(np.ascontiguousarray(v).view(np.int64)) for name, v in (env or {}).items()
-    }
-
-
-def same(one: Path, two: Path, *, averages: bool = False) -> None:
-    """Whether two runs are the same bit for bit; averages between lines only where both wrote the same lines."""
-    first, second = parameters(one), parameters(two)
-    assert first.keys() == second.keys()
-    for key, value in first.items():
-        assert torch.equal(value, second[key]), key
-    batches = [checkpoint.load_memory(folder).sample(50) for folder in (one, two)]
-    np.testing.assert_array_equal(batches[0].serials, batches[1].serials)
-    np.testing.assert_array_equal(batches[0].lanes, batches[1].lanes)
-    left_out = ("time/",) if averages else ("time/", "train/", "memory/")
-    lines = [
-        {line["step"]: {k: v for k, v in line.items() if not k.startswith(left_out)} for line in read_metrics(folder)}
-        for folder in (one, two)
-    ]
-    assert [lines[1][step] for step in lines[0]] == list(lines[0].values())  # the other may have more, where it stopped
 
 
 @pytest.mark.parametrize(
@@ -162,161 +138,12 @@ def test_nan_stops_a_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: p
     same(tmp_path / "whole", folder, averages=True)
 
 
-def test_a_full_disk_costs_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "run"
-    real = checkpoint.put
-    calls = [0]
-
-    def write(path: Path, data: bytes) -> None:
-        calls[0] += 1
-        if calls[0] == 7:
-            path.with_suffix(".new").write_bytes(data[: len(data) // 2])
-            raise OSError(28, "No space left on device")
-        real(path, data)
-
-    monkeypatch.setattr(checkpoint, "put", write)
-    with pytest.raises(OSError, match="No space left"):
-        train.run(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
-    monkeypatch.setattr(checkpoint, "put", real)
-    assert checkpoint.load_checkpoint(folder)["steps"] in (2104, 2112)
-    train.resume(folder)
-    train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
-    same(tmp_path / "whole", folder, averages=True)
-
-
-SCRIPT = """
-import sys
-from recollect.agents.maddpg import MADDPGConfig
-from recollect import train
-from recollect.train import checkpoint
-folder = sys.argv[1]
-small = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
-few = {"num_envs": 8, "eval_every": 1000, "eval_episodes": 5, "save_every": 200, "video": False}
-from pathlib import Path
-def progress(steps, total, metrics):
-    if steps % 80 == 0:
-        print(steps, flush=True)
-if checkpoint.exists(Path(folder)):
-    train.resume(folder, progress=progress)
-else:
-    train.run(small, "simple_spread", folder=folder, steps=4000, progress=progress, **few)
-"""
-
-
-def test_killed_at_five_moments(tmp_path: Path) -> None:
-    """SIGKILL wherever it strikes; resumed until it is through, the run is bit for bit the one that nobody killed."""
-    random = np.random.default_rng(7)
-    folder = tmp_path / "killed"
-    kills = 0
-    while kills < 5:
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        for _ in range(int(random.integers(4, 12))):
-            process.stdout.readline()
-        time.sleep(random.random() * 0.05)
-        process.kill()
-        process.communicate()
-        kills += process.returncode == -signal.SIGKILL
-        if not checkpoint.exists(folder) and folder.exists():
-            shutil.rmtree(folder)  # killed before the first checkpoint: begun anew
-    subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], check=True, capture_output=True)
-    few = FEW | {"save_every": 200}
-    train.run(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **few)
-    same(tmp_path / "whole", folder, averages=True)
-
-
-def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    command = [sys.executable, "-m", "recollect", "train", "maddpg", "simple_spread", "--folder", str(folder)]
-    flags = [
-        "--learning-starts",
-        "500",
-        "--batch-size",
-        "64",
-        "--hidden",
-        "16",
-        "--num-envs",
-        "8",
-        "--eval-every",
-        "1000",
-    ]
-    process = subprocess.Popen(
-        [*command, *flags, "--eval-episodes", "5", "--steps", "10000000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "200"},
-    )
-    assert process.stdout is not None
-    while "steps/s" not in process.stdout.readline():
-        pass
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert f"go on with: recollect train --resume {folder}" in said
-    steps = checkpoint.load_checkpoint(folder)["steps"]
-    result = train.resume(folder, steps=steps + 800)
-    assert result.steps == steps + 800
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"steps": 0}, "steps must be at least 1, got 0"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-    ],
-)
-def test_settings_that_cannot_be(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
-        train.run(SMALL, "simple", folder=tmp_path / "run", **settings)
-    assert str(caught.value) == message
-    assert not (tmp_path / "run").exists()
-
-
-def test_networks_that_are_not_numbers_are_not_saved(tmp_path: Path) -> None:
-    wild = MADDPGConfig(hidden=(8,), batch_size=8, learning_starts=10, capacity=200, actor_lr=1e37)
-    with pytest.raises(rc.errors.RunError, match=r"(must be finite to be saved|must stay finite).*(NaN or infinity)"):
-        train.run(wild, "simple_spread", folder=tmp_path / "run", steps=2000, num_envs=2, eval_every=2000, video=False)
-    assert not checkpoint.exists(tmp_path / "run")
-
-
 def test_a_run_is_always_evaluated_at_its_end(tmp_path: Path) -> None:
     result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=100, num_envs=4, eval_episodes=3, video=False)
     assert result.metrics["return"] < 0
     assert [line["step"] for line in read_metrics(tmp_path / "run")][-1] == 100
     with pytest.raises(rc.errors.OptionError, match=r"^steps must be at least the 100 that were taken, got 50$"):
         train.resume(tmp_path / "run", steps=50)
-
-
-def test_settings_that_numpy_made(tmp_path: Path) -> None:
-    algorithm = MADDPGConfig(actor_lr=np.float64(1e-3), hidden=(np.int64(8),), learning_starts=np.int64(50))  # type: ignore[arg-type]
-    train.run(algorithm, "simple", folder=tmp_path / "run", steps=40, num_envs=4, eval_episodes=3, video=False)
-    assert train.config_file.read_config(tmp_path / "run" / "config.toml")[1] == algorithm
-
-
-def test_what_environments_report_hides_nothing() -> None:
-    from recollect.envs.particle import World, simple
-    from recollect.train.evaluate import evaluate
-
-    class Reporting:
-        def __init__(self) -> None:
-            self._env = World(simple(), 3, max_cycles=4)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._env, name)
-
-        def step(self, action: Any) -> Any:
-            step = self._env.step(action)
-            self.report_names = ("won", "return")
-            told = {"step": np.full(3, 7.0), "return": np.full(3, 99.0), "won": np.array([1.0, np.nan, 0.0])}
-            return step._replace(info={**told, "never": np.full(3, np.nan)})
-
-    learner = SMALL.learner(envs.make("simple"))
-    found = evaluate(learner, Reporting(), 0, 1000)  # type: ignore[arg-type]
-    assert found["return"] < 0
-    assert found["length"] == 4
-    assert (found["info/step"], found["info/return"], found["won"]) == (7, 99, 0.5)
-    assert "never" not in found
 
 
 def test_a_film_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
