@@ -64,7 +64,7 @@ void bind_perceptrons(nb::module_& module) {
              self.backward(parameters, to, in, groups, rows, kept, out);
            },
            "flat"_a, "grad"_a, "inputs"_a, "hidden"_a, "outputs"_a)
-      .def("slope",
+      .def("input_grad",
            [](const Perceptrons& self, nb::handle flat, const std::vector<Index>& first, nb::handle hidden,
               nb::handle outputs, nb::handle found) {
              const float* parameters = whole(flat, self.count() * self.width(), 2, false);
@@ -77,7 +77,7 @@ void bind_perceptrons(nb::module_& module) {
              if (!fine) throw std::invalid_argument("first must lie among the inputs, one a group");
              float* kept = hidden_of(self, hidden, groups, rows, false);
              nb::gil_scoped_release release;
-             self.slope(parameters, first.data(), some, groups, rows, kept, out, to);
+             self.input_grad(parameters, first.data(), some, groups, rows, kept, out, to);
            },
            "flat"_a, "first"_a, "hidden"_a, "outputs"_a, "found"_a);
 }

@@ -16,7 +16,7 @@ enum class Rule { kRelu, kLeaky, kTanh };
 enum class Kind {
   kForward,  // begin at the bias, end in the activation
   kOutput,   // begin at the bias
-  kSlope,    // end times the activation's slope, told from what it gave
+  kSlope,    // end times the activation's derivative, computed from its output
   kPlain,    // as they are
   kAdd,      // begin at what is there
 };

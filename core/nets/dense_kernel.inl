@@ -145,7 +145,7 @@ RECOLLECT_INLINE Vec act(Vec x) {
   }
 }
 
-// A gradient times the activation's slope, told from what it gave.
+// A gradient times the activation's derivative, computed from its output.
 template <Rule R>
 RECOLLECT_INLINE Vec back(Vec grad, Vec given) {
   if constexpr (R == Rule::kRelu)

@@ -1,4 +1,4 @@
-// Multi-layer perceptrons of one shape, side by side: forwards, backwards, and the slope in some of their inputs.
+// Multi-layer perceptrons of one shape, stacked: forward, backward, and the gradient with respect to some inputs.
 //
 // Parameters of a network lie in a row: each layer's weights [in, out], then its biases. Rows of a batch go through all
 // layers some dozens at a time, so that what lies between stays in the first caches.
@@ -104,9 +104,9 @@ class Perceptrons {
     }
   }
 
-  // The slope in inputs first[g] to first[g] + some of every group, from the outputs' gradient.
-  void slope(const float* flat, const Index* first, Index some, Index groups, Index rows, float* hidden, Values out,
-             Values found) const {
+  // The gradient of every group's inputs first[g] to first[g] + some, from the outputs' gradient: dQ/da.
+  void input_grad(const float* flat, const Index* first, Index some, Index groups, Index rows, float* hidden, Values out,
+                  Values found) const {
     const Room room(*this, turned_size() + sizes_[0] * sizes_[1]);
     float* const inputs = room.turned + turned_size();
     for (Index g = 0; g < groups; ++g) {

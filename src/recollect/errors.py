@@ -4,7 +4,7 @@
     ├── OptionError (ValueError)        an argument of a constructor or call
     ├── SchemaError (ValueError)        fields or spaces that cannot be remembered
     ├── StepError (ValueError)          a step that does not fit the schema; nothing was stored
-    ├── PriorityError (ValueError)      priorities that are no numbers
+    ├── PriorityError (ValueError)      priorities that are not finite numbers
     ├── NotEnoughRows (LookupError)     fewer rows than a batch needs
     ├── StaleRows (LookupError)         rows asked for by serial that cannot be read
     ├── StorageError (RuntimeError)     a mapped file or shared segment that cannot be used
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One broken rule: what, which rule, what came instead, and the remedy."""
+    """One broken rule: the name, the rule, the value and the remedy."""
 
     name: str
     rule: str
@@ -58,7 +58,7 @@ class Problem:
 
 
 class RecollectError(Exception):
-    """What every error of this package is."""
+    """The base of all errors of this package."""
 
 
 class _OneProblem(RecollectError):
@@ -82,7 +82,7 @@ class SchemaError(_OneProblem, ValueError):
 
 
 class PriorityError(_OneProblem, ValueError):
-    """Priorities that are no numbers."""
+    """Priorities that are not finite numbers."""
 
 
 class NotEnoughRows(_OneProblem, LookupError):

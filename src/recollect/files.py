@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["own", "put"]
 
 
 def put(path: Path, data: bytes) -> None:
-    """Put a file in the place of another at once, and know it on disk."""
+    """Replace a file atomically, synced to disk."""
     new = path.with_name(f"{path.name}-{secrets.token_hex(8)}.new")
     try:
-        with open(new, "xb") as file:  # a name that nobody knows beforehand, and no link
+        with open(new, "xb") as file:  # an unpredictable new name, so never a link
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -29,7 +29,7 @@ def put(path: Path, data: bytes) -> None:
 
 
 def own(path: Path) -> Path:
-    """A path in a run's folder to write to; a link that lies there is removed, so that nothing is written elsewhere."""
+    """A path in a run's folder to write to; a symbolic link there is removed, so that nothing is written elsewhere."""
     if path.is_symlink():
         path.unlink()
     return path

@@ -28,8 +28,8 @@ def to_torch(
 ) -> Nest:
     """The batch as tensors, nested alike. On the CPU they share the batch's memory.
 
-    Whole-numbered actions alone are copied: they are stored small, and come as int64, so that ``gather``, ``one_hot``
-    and ``Embedding`` take them. Actions are entries with ``action`` as a word of their name, such as ``last_action``.
+    Only integer actions are copied: they are stored in small dtypes and become int64, as ``gather``, ``one_hot`` and
+    ``Embedding`` require. Actions are entries with ``action`` as a word of their name, such as ``last_action``.
 
     Other frameworks take the arrays themselves by DLPack: ``jax.dlpack.from_dlpack(batch.obs)``.
 
@@ -65,7 +65,7 @@ def to_torch(
 
 
 def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -> Nest:
-    """What environments show, by field names with slashes, as nested tensors; floats as rows hold them, in float32."""
+    """Observations by field names with slashes, as nested tensors; floats become float32, as in rows."""
     shown = {}
     for key, value in obs.items():
         array = np.asarray(value)
@@ -74,7 +74,7 @@ def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -
 
 
 def map_tensors(f: Callable[[Any], Any], tree: Any) -> Any:
-    """What a function makes of every tensor, nested alike.
+    """Apply a function to every tensor of a nested structure.
 
     >>> map_tensors(lambda x: x + 1, {"a": 1, "b": {"c": 2}})
     {'a': 2, 'b': {'c': 3}}

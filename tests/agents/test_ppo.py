@@ -149,5 +149,5 @@ def test_refusals() -> None:
         PPOConfig().learner(env)
     with pytest.raises(OptionError, match=r"^hidden must be units of at least one layer, got \(\)"):
         PPOConfig(hidden=())
-    with pytest.raises(OptionError, match=r"^recurrent must be False with a network of one's own, got True"):
+    with pytest.raises(OptionError, match=r"^recurrent must be False with a custom network, got True"):
         PPOConfig(recurrent=True, network="torch.nn:Linear").learner(lonely())

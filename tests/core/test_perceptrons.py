@@ -71,7 +71,7 @@ def test_as_written_plainly(data: Any) -> None:
     some = data.draw(st.integers(1, sizes[0]))
     first = [data.draw(st.integers(0, sizes[0] - some)) for _ in range(groups)]
     down = np.empty((groups, rows, some), np.float32)
-    core.slope(flat, first, hidden, grad, down)
+    core.input_grad(flat, first, hidden, grad, down)
     wanted = np.zeros((count, width))
     for g in range(groups):
         net = 0 if count == 1 else g
@@ -98,9 +98,9 @@ def test_what_does_not_fit_is_refused() -> None:
         lambda: core.forward(flat, x, None, np.broadcast_to(x[:1], x.shape)),
         lambda: core.forward(flat.tolist(), x, None, x.copy()),
         lambda: core.backward(flat, flat.copy(), x, hidden[:3], x),
-        lambda: core.slope(flat, [0, 2], hidden, x, x[:, :, :2].copy()),
-        lambda: core.slope(flat, [0], hidden, x, x[:, :, :2].copy()),
-        lambda: core.slope(flat, [0, 2**63 - 1], hidden, x, x[:, :, :2].copy()),
+        lambda: core.input_grad(flat, [0, 2], hidden, x, x[:, :, :2].copy()),
+        lambda: core.input_grad(flat, [0], hidden, x, x[:, :, :2].copy()),
+        lambda: core.input_grad(flat, [0, 2**63 - 1], hidden, x, x[:, :, :2].copy()),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="must"):

@@ -1,4 +1,4 @@
-"""Parts of learning algorithms: networks, distributions, losses, exploration. Pure and small, for any algorithm."""
+"""Building blocks of learning algorithms: networks, action distributions, losses, exploration."""
 
 from recollect.learn.actions import action_head
 from recollect.learn.distributions import (

@@ -1,4 +1,4 @@
-"""From an action space to a policy's distribution, and between actions and what critics read of them.
+"""Action heads: from an action space to a policy's distribution, and between stored and normalised actions.
 
 Critics read *normalised* actions: one-hot choices, and boxes from -1 to 1.
 """
@@ -22,31 +22,31 @@ Array = np.ndarray[Any, Any]
 
 
 class ActionHead(Protocol):
-    """What an action space means to networks."""
+    """Maps an action space to network outputs, distributions and normalised actions."""
 
     outputs: int
-    """Numbers that a policy network gives."""
+    """Width of the policy network's output."""
     width: int
-    """Numbers of a normalised action."""
+    """Width of a normalised action."""
     stochastic: bool
-    """Whether a policy explores by sampling; else noise is added to its normalised actions."""
+    """Whether the policy is stochastic and explores by sampling; else noise is added to its normalised actions."""
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Normalised actions, by what a policy network gives ``[..., outputs]``."""
+        """The distribution of normalised actions given policy outputs ``[..., outputs]``."""
 
     def normalize(self, action: Tensor) -> Tensor:
-        """Normalised actions of actions as they are stored."""
+        """Stored actions, normalised."""
 
     def env_action(self, action: Tensor) -> Tensor:
-        """Actions as the environment takes them, of normalised ones."""
+        """Normalised actions, converted to the environment's."""
 
     def to_env(self, action: Tensor) -> Array:
-        """The same as arrays of the environment's dtype."""
+        """``env_action`` as an array of the environment's dtype."""
 
 
 @final
 class BoxActions(nn.Module):
-    """A box: tanh of the outputs, mapped to low and high by a straight line."""
+    """Box actions: tanh of the outputs, scaled linearly to low and high."""
 
     center: Tensor
     radius: Tensor
@@ -69,30 +69,30 @@ class BoxActions(nn.Module):
         return TanhDeterministic(outputs)
 
     def normalize(self, action: Tensor) -> Tensor:
-        """Where actions lie between low and high, from -1 to 1."""
+        """Actions scaled from [low, high] to [-1, 1]."""
         flat = action.reshape(*action.shape[: action.dim() - len(self.space.shape)], self.width)
         return (flat.to(torch.float32) - self.center) / self.radius
 
     def env_action(self, action: Tensor) -> Tensor:
-        """Actions between low and high."""
+        """Actions scaled from [-1, 1] to [low, high]."""
         scaled = (self.center + self.radius * action).clamp(self.center - self.radius, self.center + self.radius)
         scaled = scaled.round() if np.issubdtype(self.space.dtype, np.integer) else scaled
         return scaled.reshape(*action.shape[:-1], *self.space.shape)
 
     def to_env(self, action: Tensor) -> Array:
-        """The same, within the space to the last bit."""
+        """``env_action`` as an array, clipped so that rounding cannot leave the space."""
         scaled = self.env_action(action).cpu().numpy()
         return np.clip(scaled, self.space.low, self.space.high).astype(self.space.dtype, copy=False)
 
 
 @final
 class DiscreteActions(nn.Module):
-    """One choice or several, one-hot one after another.
+    """Discrete and MultiDiscrete actions as concatenated one-hot vectors.
 
     Args:
-        nvec: How many choices there are, each time.
-        start: The number of each first choice.
-        single: Whether an action is one number, not an array of one.
+        nvec: Number of actions in each dimension, as in ``MultiDiscrete``.
+        start: The smallest action of each dimension.
+        single: Whether an action is a scalar (Discrete), not an array of one.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class DiscreteActions(nn.Module):
         return GumbelSoftmax(outputs, self.nvec, mask, **self._how)
 
     def normalize(self, action: Tensor) -> Tensor:
-        """One-hots of the choices' numbers."""
+        """One-hot actions."""
         columns = [action.long()] if self._single else list(action.long().unbind(dim=-1))
         parts = [
             column[..., None] == torch.arange(first, first + count, device=column.device)
@@ -127,19 +127,19 @@ class DiscreteActions(nn.Module):
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)).to(torch.float32)
 
     def env_action(self, action: Tensor) -> Tensor:
-        """The choices' numbers."""
+        """Action indices."""
         turned = torch.split(action.transpose(-1, -2), list(self.nvec), dim=-2)
         parts = [part.max(dim=-2).indices + first for part, first in zip(turned, self.start, strict=True)]
         return parts[0] if self._single else torch.stack(parts, dim=-1)
 
     def to_env(self, action: Tensor) -> Array:
-        """The same as an array."""
+        """``env_action`` as an array."""
         return self.env_action(action).cpu().numpy()
 
 
 @final
 class SimplexActions(nn.Module):
-    """A box from 0 to 1 whose actions add up to one. Who moves and speaks divides one among both together."""
+    """Box actions from 0 to 1 that sum to one; movement and communication share one simplex."""
 
     def __init__(self, space: spaces.Box, *, temperature: float = 1.0) -> None:
         super().__init__()
@@ -152,29 +152,29 @@ class SimplexActions(nn.Module):
         self.outputs = self.width = int(space.shape[0])
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Simplex:  # noqa: ARG002
-        """A relaxed categorical distribution."""
+        """A relaxed categorical (Gumbel-softmax) distribution."""
         return Simplex(outputs, temperature=self._temperature)
 
     def normalize(self, action: Tensor) -> Tensor:
-        """As they are."""
+        """Unchanged."""
         return action.to(torch.float32)
 
     def env_action(self, action: Tensor) -> Tensor:
-        """As they are."""
+        """Unchanged."""
         return action
 
     def to_env(self, action: Tensor) -> Array:
-        """As they are."""
+        """Unchanged."""
         return action.cpu().numpy()
 
 
 def action_head(
     space: Space[Any], *, temperature: float = 1.0, straight_through: bool = True, simplex_actions: bool = False
 ) -> BoxActions | DiscreteActions | SimplexActions:
-    """What an action space means to networks.
+    """The action head of a space.
 
     Args:
-        simplex_actions: Whether a box's actions add up to one.
+        simplex_actions: Whether Box actions lie on the simplex (sum to one).
     """
     if isinstance(space, spaces.Box):
         return SimplexActions(space, temperature=temperature) if simplex_actions else BoxActions(space)

@@ -1,4 +1,4 @@
-"""Networks of a group of agents over rows or sequences: one each or one that all share, with or without a state."""
+"""Networks of a group of agents over rows or sequences: independent or shared, feed-forward or recurrent."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ __all__ = ["AgentNetworks", "Packed"]
 
 
 class Packed(NamedTuple):
-    """How rows ``[R, ...]`` are sequences: in the order of torch's ``PackedSequence``."""
+    """How rows ``[R, ...]`` form sequences, in the order of torch's ``PackedSequence``."""
 
     batch_sizes: list[int]
-    """Sequences that are still going at each time."""
+    """Sequences still running at each time step, as ``PackedSequence.batch_sizes``."""
     state: Tensor
-    """Recurrent states before their first steps, ``[S, A, size]``."""
+    """Initial recurrent states, ``[S, A, size]``."""
 
 
 @final
 class AgentNetworks(nn.Module):
-    """Outputs of every agent from what it reads.
+    """One network for each agent, or one shared by all.
 
     >>> AgentNetworks(3, 4, 2)(torch.zeros(10, 3, 4))[0].shape
     torch.Size([10, 3, 2])
 
     Args:
         hidden: Units of the hidden layers; a recurrent network has a layer and a GRU of the last of them.
-        shared: One network for all agents, who are told apart by a one-hot after their inputs.
-        agent_id: Whether agents who share one are told apart.
+        shared: Parameter sharing: one network for all agents, with a one-hot agent id appended to its inputs.
+        agent_id: Whether a shared network reads the agent id.
         last_gain: Multiplies the last layer's initial weights.
-        network: Makes a network of one's own, from its inputs and outputs, in place of ours.
+        network: A factory of custom networks, called with the widths of input and output.
     """
 
     ids: Tensor | None
@@ -63,10 +63,10 @@ class AgentNetworks(nn.Module):
         count, inputs = 1 if shared else agents, inputs + (0 if ids is None else agents)
         self.networks: nn.Module
         self.last_layer = ""
-        """The name of the last layer, in networks of ours."""
+        """The name of the last layer, in built-in networks."""
         if network is not None:
             if recurrent:
-                raise OptionError("recurrent", "be False with a network of one's own", True)
+                raise OptionError("recurrent", "be False with a custom network", True)
             self.networks = Copies(count, lambda: network(inputs, outputs))
         elif recurrent:
             gru = StackedGRU(count, inputs=inputs, units=hidden[-1], outputs=outputs, generator=generator)
@@ -78,7 +78,7 @@ class AgentNetworks(nn.Module):
             self.networks = StackedMLP(count, (inputs, *hidden, outputs), generator=generator, **how)
             self.last_layer = f"layers.{len(hidden)}"
         self.state_size = hidden[-1] if recurrent else 0
-        """Numbers of a recurrent state; 0: there is none."""
+        """Width of the recurrent state; 0 for a feed-forward network."""
 
     def initial_state(self, num_envs: int) -> Tensor:
         """Recurrent states before the first step, ``[E, A, size]``."""
@@ -86,7 +86,7 @@ class AgentNetworks(nn.Module):
         return torch.zeros(num_envs, self.agents, self.state_size, device=where)
 
     def forward(self, inputs: Tensor, packed: Packed | None = None) -> tuple[Tensor, Tensor | None]:
-        """Outputs ``[R, A, out]`` of inputs ``[R, A, n]``, and the last states ``[S, A, size]`` of sequences."""
+        """Outputs ``[R, A, out]`` of inputs ``[R, A, n]``, and the final recurrent states ``[S, A, size]``."""
         rows = inputs.shape[0]
         if self.ids is not None:
             inputs = torch.cat([inputs, self.ids.expand(rows, -1, -1)], dim=2)
@@ -101,10 +101,10 @@ class AgentNetworks(nn.Module):
         return self._by_row(outputs, rows), self._by_row(last, packed.state.shape[0])
 
     def alone(self, inputs: Tensor) -> Tensor:
-        """Outputs ``[R, out]`` of inputs ``[R, n]`` by one network of one agent, which has no state."""
+        """Outputs ``[R, out]`` of inputs ``[R, n]``, for a single agent and a feed-forward network."""
         found: Tensor = self.networks(inputs[None])[0]
         return found
 
     def _by_row(self, values: Tensor, rows: int) -> Tensor:
-        """``[R, A, n]`` of what networks gave."""
+        """Network outputs as ``[R, A, n]``."""
         return values.reshape(rows, self.agents, -1) if self._shared else values.transpose(0, 1)

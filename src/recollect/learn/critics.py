@@ -1,4 +1,4 @@
-"""Q of what one agent observes and does, by one network or several side by side."""
+"""Q(s, a) critics of one agent: one, or several (twin Q) in one stacked network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Critics", "Temperature"]
 
 @final
 class Critics(nn.Module):
-    """N critics, which share an encoder where it learns.
+    """N critics with a shared encoder if the encoder has parameters.
 
     >>> from gymnasium import spaces
     >>> critics = Critics(2, spaces.Box(-1, 1, (4,)), 3)
@@ -26,9 +26,9 @@ class Critics(nn.Module):
     torch.Size([2, 10, 1])
 
     Args:
-        action_width: Numbers of a normalised action that they read; 0: they read none.
-        outputs: 1, or Q of so many choices.
-        network: Makes a network of one's own, from its inputs and outputs, in place of ours.
+        action_width: Width of the normalised action that critics read; 0: none.
+        outputs: 1, or the number of discrete actions.
+        network: A factory of custom networks, called with the widths of input and output.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Critics(nn.Module):
 
 @final
 class Temperature(nn.Module):
-    """The logarithm of a temperature, which is learned."""
+    """SAC's entropy temperature alpha, learned as its logarithm."""
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
@@ -84,5 +84,5 @@ class Temperature(nn.Module):
 
     @property
     def alpha(self) -> Tensor:
-        """The temperature, without a gradient."""
+        """The temperature alpha, detached."""
         return self.log_alpha.detach().exp()[0]

@@ -1,7 +1,7 @@
-"""Distributions of actions, made from what a policy network gives ``[..., n]``; gradients by autograd.
+"""Action distributions parametrised by policy outputs ``[..., n]``, differentiable by autograd.
 
-``sample`` has no gradient, ``rsample`` is reparametrised, ``mode`` is the action that is liked best. ``log_prob`` and
-``entropy`` are of the whole action, in nats. A mask says which choices there are, ``[..., n]``.
+``sample`` is detached, ``rsample`` is reparametrised, ``mode`` is the most likely action. ``log_prob`` and ``entropy``
+are of the whole action, in nats. An action mask ``[..., n]`` is True where an action is available.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 class Distribution(Protocol):
-    """A distribution of actions."""
+    """An action distribution."""
 
     def sample(self, generator: Generator = None) -> Tensor:
-        """An action by chance, without a gradient."""
+        """A sampled action, detached."""
 
     def rsample(self, generator: Generator = None) -> Tensor:
-        """An action by chance, whose gradient reaches the network."""
+        """A reparametrised sample: gradients reach the network."""
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """The log of the probability, or of the density, of actions."""
+        """The log-probability, or log-density, of actions."""
 
     def entropy(self) -> Tensor:
         """The entropy."""
 
     def mode(self) -> Tensor:
-        """The action that is most likely."""
+        """The most likely action."""
 
 
 @final
 class Categorical:
-    """One choice among n, by its number ``[...]``.
+    """A categorical distribution over action indices ``[...]``.
 
     >>> Categorical(torch.tensor([0.0, 2.0, 1.0])).mode().item()
     1
@@ -65,15 +65,15 @@ class Categorical:
         self.log_probs = _log_softmax(_masked(logits, mask))
 
     def sample(self, generator: Generator = None) -> Tensor:
-        """A choice."""
+        """An action index."""
         return (self.log_probs.detach() + gumbel(self.log_probs, generator)).argmax(dim=-1)
 
     def rsample(self, generator: Generator = None) -> Tensor:  # noqa: ARG002
-        """There is none: a choice is no smooth function of anything."""
+        """Refused: a categorical sample has no reparametrisation."""
         raise OptionError("rsample", "be of a continuous distribution", "Categorical", "Use GumbelSoftmax.")
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Of choices ``[...]``."""
+        """Of action indices ``[...]``."""
         if self.log_probs.dim() == 1:
             return self.log_probs.gather(-1, action[..., None])[..., 0]
         return _turned(self.log_probs).gather(-2, action[..., None, :])[..., 0, :]  # along the batch, as it lies
@@ -83,17 +83,17 @@ class Categorical:
         return _entropy(self.log_probs)
 
     def mode(self) -> Tensor:
-        """The choice of the largest logit."""
+        """The index of the largest logit."""
         return self.log_probs.argmax(dim=-1)
 
 
 @final
 class MultiCategorical:
-    """Several independent choices, by their numbers ``[..., k]``.
+    """Independent categorical distributions over action indices ``[..., k]``.
 
     Args:
-        logits: Of all of them, one after another: ``[..., sum(nvec)]``.
-        nvec: How many there are to choose from, each time.
+        logits: Concatenated logits, ``[..., sum(nvec)]``.
+        nvec: Number of actions in each dimension.
     """
 
     def __init__(self, logits: Tensor, nvec: Sequence[int], mask: Tensor | None = None) -> None:
@@ -105,31 +105,30 @@ class MultiCategorical:
         return torch.stack([part.sample(generator) for part in self.parts], dim=-1)
 
     def rsample(self, generator: Generator = None) -> Tensor:  # noqa: ARG002
-        """There is none."""
+        """Refused: a categorical sample has no reparametrisation."""
         raise OptionError("rsample", "be of a continuous distribution", "MultiCategorical", "Use GumbelSoftmax.")
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Of choices ``[..., k]``."""
+        """Of action indices ``[..., k]``."""
         return sum_of(part.log_prob(each) for part, each in zip(self.parts, action.unbind(dim=-1), strict=True))
 
     def entropy(self) -> Tensor:
-        """Of all choices together."""
+        """The sum over dimensions."""
         return sum_of(part.entropy() for part in self.parts)
 
     def mode(self) -> Tensor:
-        """The choices of the largest logits."""
+        """The indices of the largest logits."""
         return torch.stack([part.mode() for part in self.parts], dim=-1)
 
 
 @final
 class GumbelSoftmax:
-    """One choice or several as one-hot vectors ``[..., n]``, relaxed so that gradients pass (Jang et al. 2017, Maddison
-    et al. 2017): softmax((logits + Gumbel noise) / temperature).
+    """Relaxed one-hot actions ``[..., n]``: softmax((logits + Gumbel noise) / temperature) (Jang et al. 2017, Maddison
+    et al. 2017).
 
     Args:
-        nvec: Where there are several choices, how many each has.
-        straight_through: An action is the one-hot of the relaxed one's largest entry; its gradient is that of the
-            relaxed one.
+        nvec: Number of actions in each dimension, for MultiDiscrete actions.
+        straight_through: Samples are one-hot, with the gradient of the relaxed sample.
     """
 
     def __init__(
@@ -145,19 +144,19 @@ class GumbelSoftmax:
         self._nvec = None if nvec is None or len(nvec) == 1 else list(nvec)
         self._temperature, self._hard = temperature, straight_through
 
-    # Inside, choices are the last axis but one: reductions over it run along the batch, many times faster.
+    # Inside, the action axis is the last but one: reductions over it run along the batch, many times faster.
 
     def _parts(self, values: Tensor) -> tuple[Tensor, ...]:
         turned = _turned(values)
         return (turned,) if self._nvec is None else torch.split(turned, self._nvec, dim=-2)
 
     def sample(self, generator: Generator = None) -> Tensor:
-        """Without a gradient; relaxed unless straight through."""
+        """Detached; relaxed unless straight-through."""
         with torch.no_grad():
             return self.rsample(generator)
 
     def rsample(self, generator: Generator = None) -> Tensor:
-        """Relaxed, or one-hot with the relaxed one's gradient."""
+        """Relaxed, or one-hot with the straight-through gradient."""
         noise = gumbel(_turned(self._logits), generator)
         noisy = (_turned(self._logits) + noise) / self._temperature
         parts = [noisy] if self._nvec is None else torch.split(noisy, self._nvec, dim=-2)
@@ -170,32 +169,32 @@ class GumbelSoftmax:
         return _joined(soft)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Of one-hot choices ``[..., n]``."""
+        """Of one-hot actions ``[..., n]``."""
         pairs = zip(self._parts(self._logits), self._parts(action), strict=True)
         return sum_of((each * torch.log_softmax(logits, dim=-2)).sum(dim=-2) for logits, each in pairs)
 
     def behaviour_cloning_loss(self, action: Tensor) -> Tensor:
-        """The cross entropy with choices that were seen."""
+        """The cross entropy with observed actions."""
         return -self.log_prob(action)
 
     def entropy(self) -> Tensor:
-        """Of all choices together."""
+        """The sum over dimensions."""
         return sum_of(_entropy(torch.log_softmax(logits, dim=-2), dim=-2) for logits in self._parts(self._logits))
 
     def mode(self) -> Tensor:
-        """One-hot of the largest logits."""
+        """The one-hot of the largest logit."""
         return _joined([_one_hot(part) for part in self._parts(self._logits)])
 
 
 @final
 class TanhDeterministic:
-    """A policy without chance: tanh of the outputs, from -1 to 1. It has no density."""
+    """A deterministic policy: tanh of the outputs, in [-1, 1]. It has no density."""
 
     def __init__(self, outputs: Tensor) -> None:
         self._action = torch.tanh(outputs)
 
     def sample(self, generator: Generator = None) -> Tensor:  # noqa: ARG002
-        """The action, without a gradient."""
+        """The action, detached."""
         return self._action.detach()
 
     def rsample(self, generator: Generator = None) -> Tensor:  # noqa: ARG002
@@ -203,15 +202,15 @@ class TanhDeterministic:
         return self._action
 
     def log_prob(self, action: Tensor) -> Tensor:  # noqa: ARG002
-        """There is none."""
+        """Refused: a deterministic policy has no density."""
         raise OptionError("log_prob", "be of a distribution with a density", "TanhDeterministic")
 
     def behaviour_cloning_loss(self, action: Tensor) -> Tensor:
-        """Half the squared distance from actions that were seen: a normal density of unit variance around them."""
+        """Half the squared error to observed actions: the negative log-density of a unit-variance Gaussian."""
         return (self._action - action).square().sum(dim=-1) / 2
 
     def entropy(self) -> Tensor:
-        """Nothing that depends on the outputs."""
+        """Zero."""
         return torch.zeros_like(self._action[..., 0])
 
     def mode(self) -> Tensor:
@@ -221,21 +220,21 @@ class TanhDeterministic:
 
 @final
 class Simplex:
-    """Parts of one ``[..., n]``: softmax((outputs + Gumbel noise) / temperature), a relaxed categorical distribution.
+    """Actions on the simplex ``[..., n]``: softmax((outputs + Gumbel noise) / temperature), a relaxed categorical.
 
-    How OpenAI's code of MADDPG moves in particle worlds.
+    OpenAI's MADDPG code uses it for movement in particle worlds.
     """
 
     def __init__(self, outputs: Tensor, *, temperature: float = 1.0) -> None:
         self._logits, self._temperature = outputs, temperature
 
     def sample(self, generator: Generator = None) -> Tensor:
-        """Without a gradient."""
+        """Detached."""
         with torch.no_grad():
             return self.rsample(generator)
 
     def rsample(self, generator: Generator = None) -> Tensor:
-        """The noisy outputs' softmax."""
+        """The softmax of the perturbed outputs."""
         noisy = (_turned(self._logits) + gumbel(_turned(self._logits), generator)) / self._temperature
         return _turned(torch.softmax(noisy, dim=-2))
 
@@ -248,38 +247,38 @@ class Simplex:
         return scale + (score - log_action).sum(dim=-1) - count * torch.logsumexp(score, dim=-1)
 
     def behaviour_cloning_loss(self, action: Tensor) -> Tensor:
-        """The cross entropy with parts that were seen."""
+        """The cross entropy with observed actions."""
         return -(action * _log_softmax(self._logits)).sum(dim=-1)
 
     def entropy(self) -> Tensor:
-        """Of the categorical distribution that it relaxes."""
+        """The entropy of the categorical distribution that it relaxes."""
         return _entropy(_log_softmax(self._logits))
 
     def mode(self) -> Tensor:
-        """The outputs' softmax."""
+        """The softmax of the outputs."""
         return _turned(torch.softmax(_turned(self._logits), dim=-2))
 
 
 @final
 class Gaussian:
-    """Independent normal numbers ``[..., n]``."""
+    """A diagonal Gaussian over ``[..., n]``."""
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         self.mean, self.log_std = mean, log_std.expand_as(mean)
 
     def sample(self, generator: Generator = None) -> Tensor:
-        """Without a gradient."""
+        """Detached."""
         with torch.no_grad():
             return self.rsample(generator)
 
     def rsample(self, generator: Generator = None) -> Tensor:
-        """Mean plus noise times deviation."""
-        mean = self.mean  # the noise comes in one order, however the mean lies in memory
+        """Mean plus noise times standard deviation."""
+        mean = self.mean  # the order of the noise must not depend on the mean's strides
         noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)
         return self.mean + self.log_std.exp() * noise
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """The density."""
+        """The log-density."""
         away = (action - self.mean) * torch.exp(-self.log_std)
         return -(away.square() / 2 + self.log_std + _LOG_2PI / 2).sum(dim=-1)
 
@@ -294,35 +293,35 @@ class Gaussian:
 
 @final
 class SquashedGaussian:
-    """Tanh of independent normal numbers, from -1 to 1 (Haarnoja et al. 2018)."""
+    """Tanh of a diagonal Gaussian, in [-1, 1] (Haarnoja et al. 2018)."""
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         self._normal = Gaussian(mean, log_std)
 
     def sample(self, generator: Generator = None) -> Tensor:
-        """Without a gradient."""
+        """Detached."""
         return torch.tanh(self._normal.sample(generator))
 
     def rsample(self, generator: Generator = None) -> Tensor:
-        """Tanh of a reparametrised normal draw."""
+        """Tanh of a reparametrised Gaussian sample."""
         return torch.tanh(self._normal.rsample(generator))
 
     def rsample_with_log_prob(self, generator: Generator = None) -> tuple[Tensor, Tensor]:
-        """An action and the log of its density, right also where tanh is all but 1."""
+        """An action and its log-density, accurate even where tanh saturates."""
         before = self._normal.rsample(generator)
-        return torch.tanh(before), self._normal.log_prob(before) - _log_slope(before).sum(dim=-1)
+        return torch.tanh(before), self._normal.log_prob(before) - _log_derivative(before).sum(dim=-1)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """The density of actions between -1 and 1."""
+        """The log-density of actions in (-1, 1)."""
         most = 1 - torch.finfo(action.dtype).eps
         before = torch.atanh(action.clamp(-most, most))
-        return self._normal.log_prob(before) - _log_slope(before).sum(dim=-1)
+        return self._normal.log_prob(before) - _log_derivative(before).sum(dim=-1)
 
     def entropy(self) -> Tensor:
-        """The normal's plus the mean log of tanh's derivative, by Gauss-Hermite quadrature with 64 nodes."""
+        """The Gaussian's entropy plus E[log tanh'], by Gauss-Hermite quadrature with 64 nodes."""
         nodes, weights = (self._normal.mean.new_tensor(part) for part in np.polynomial.hermite_e.hermegauss(64))
         before = self._normal.mean[..., None] + self._normal.log_std.exp()[..., None] * nodes
-        mean = (_log_slope(before) * weights).sum(dim=-1) / math.sqrt(2 * math.pi)
+        mean = (_log_derivative(before) * weights).sum(dim=-1) / math.sqrt(2 * math.pi)
         return self._normal.entropy() + mean.sum(dim=-1)
 
     def mode(self) -> Tensor:
@@ -331,7 +330,7 @@ class SquashedGaussian:
 
 
 def gumbel(like: Tensor, generator: Generator = None) -> Tensor:
-    """Gumbel noise in the shape of a tensor."""
+    """Gumbel(0, 1) noise in the shape of a tensor."""
     chance = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device).clamp_(min=1e-30)
     return chance.log_().neg_().clamp_(min=1e-7).log_().neg_()
 
@@ -341,8 +340,8 @@ def sum_of(parts: Iterable[Tensor]) -> Tensor:
     return reduce(torch.add, parts)
 
 
-def _log_slope(before: Tensor) -> Tensor:
-    """The log of tanh's derivative, without cancellation."""
+def _log_derivative(before: Tensor) -> Tensor:
+    """The log of tanh'(x), without cancellation."""
     return 2 * (math.log(2) - before - F.softplus(-2 * before))
 
 
@@ -355,7 +354,7 @@ def _masked(logits: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _turned(values: Tensor) -> Tensor:
-    """The last two axes the other way round."""
+    """The last two axes swapped."""
     return values.transpose(-1, -2) if values.dim() > 1 else values[:, None]
 
 
@@ -364,11 +363,11 @@ def _log_softmax(logits: Tensor) -> Tensor:
 
 
 def _one_hot(turned: Tensor) -> Tensor:
-    """One where the largest value is, else zero, over the last axis but one."""
+    """The one-hot of the argmax over the last axis but one."""
     places = torch.arange(turned.shape[-2], device=turned.device)[:, None]
     return (turned.max(dim=-2, keepdim=True).indices == places).to(turned.dtype)
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
-    """Parts one after another, turned back."""
+    """Parts concatenated, with the last two axes swapped back."""
     return (parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-2)).transpose(-1, -2)

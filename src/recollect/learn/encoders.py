@@ -1,4 +1,4 @@
-"""From observations of any space to features: vectors, images, Dict and Tuple spaces, or a module of one's own."""
+"""Encoders from observations to features: vectors, images, Dict and Tuple spaces, or a custom module."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 EncoderFactory = Callable[[Any], nn.Module]
-"""Makes a module that reads observations ``[B, *space.shape]`` and gives features ``[B, n]``."""
+"""Makes a module that maps observations ``[B, *space.shape]`` to features ``[B, n]``."""
 
 
 @final
 class Encoder(nn.Module):
-    """Observations with any number of axes before those of their space, to features ``[..., n]``.
+    """Features ``[..., n]`` of observations with any number of leading axes.
 
     >>> Encoder(spaces.Box(0, 255, (12, 12, 3), np.uint8))(torch.zeros(2, 5, 12, 12, 3, dtype=torch.uint8)).shape
     torch.Size([2, 5, 128])
@@ -47,10 +47,10 @@ class Encoder(nn.Module):
         if not isinstance(self.module, nn.Module):
             raise OptionError("encoder", "make a torch.nn.Module", type(self.module).__name__)
         self.features = _features(self.module, space)
-        """Numbers that it gives."""
+        """Width of the features."""
         self._numbers = isinstance(self.module, VectorEncoder) and isinstance(space, spaces.Box)
         self.as_is = self._numbers and self._axes == 1 and space.dtype in (np.float32, np.float64)  # stored as float32
-        """Whether features are the observations themselves."""
+        """Whether it is the identity."""
 
     @property
     def trained(self) -> bool:
@@ -59,7 +59,7 @@ class Encoder(nn.Module):
 
     def forward(self, obs: Any) -> Tensor:
         """Features ``[..., n]``."""
-        if self._numbers:  # any number of axes as it is, without a copy
+        if self._numbers:  # takes any number of leading axes without a copy
             flat = obs if self._axes == 1 else obs.reshape(*obs.shape[: obs.dim() - self._axes], -1)
             return flat.to(torch.float32)
         leaf, axes = obs, self._axes
@@ -73,7 +73,7 @@ class Encoder(nn.Module):
 
 
 def auto_encoder(space: Space[Any]) -> nn.Module:
-    """The usual encoder of a space."""
+    """The default encoder of a space."""
     if isinstance(space, spaces.Dict):
         return TreeEncoder({key: auto_encoder(inner) for key, inner in space.spaces.items()})
     if isinstance(space, spaces.Tuple):
@@ -85,7 +85,7 @@ def auto_encoder(space: Space[Any]) -> nn.Module:
 
 @final
 class VectorEncoder(nn.Module):
-    """Numbers as they are, choices one-hot; it learns nothing."""
+    """Box observations as they are, discrete ones one-hot; without parameters."""
 
     def __init__(self, space: Space[Any]) -> None:
         super().__init__()
@@ -110,13 +110,13 @@ class VectorEncoder(nn.Module):
 
 @final
 class ImageEncoder(nn.Module):
-    """The convolutions of DQN (Mnih et al. 2015); images below 36 pixels get a smaller one of two layers.
+    """The convolutions of DQN (Mnih et al. 2015); images below 36 pixels get two smaller layers.
 
-    Channels may come first or last: they are the shortest axis. Bytes are scaled to 0..1 where the module runs.
+    Channels may come first or last: they are the shortest axis. uint8 pixels are scaled to [0, 1] on the device.
 
     Args:
-        features: Numbers that it gives; 0: 512, or 128 for small images.
-        head: Whether a layer gives these; else it gives what the convolutions do.
+        features: Width of the features; 0: 512, or 128 for small images.
+        head: Whether a linear layer follows; else the features are the flattened convolutions.
     """
 
     def __init__(self, space: spaces.Box, features: int = 0, *, head: bool = True) -> None:
@@ -147,7 +147,7 @@ class ImageEncoder(nn.Module):
 
 @final
 class FlatEncoder(nn.Module):
-    """All numbers one after another, bytes scaled to 0..1; it learns nothing."""
+    """Flattened observations, uint8 scaled to [0, 1]; without parameters."""
 
     def __init__(self, space: Space[Any]) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class FlatEncoder(nn.Module):
 
 @final
 class TreeEncoder(nn.Module):
-    """An encoder for each part of a Dict or Tuple, their features one after another."""
+    """An encoder for each part of a Dict or Tuple, their features concatenated."""
 
     def __init__(self, parts: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ class TreeEncoder(nn.Module):
 
 
 def _axes(space: Space[Any]) -> Any:
-    """How many axes an observation has, nested as the space is."""
+    """The number of axes of an observation, nested as the space is."""
     if isinstance(space, spaces.Dict):
         return {key: _axes(inner) for key, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -184,7 +184,7 @@ def _axes(space: Space[Any]) -> Any:
 
 
 def _zeros(space: Space[Any]) -> Any:
-    """One observation of zeros, as networks get it."""
+    """One observation of zeros, as networks receive it."""
     if isinstance(space, spaces.Dict):
         return {key: _zeros(inner) for key, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -206,7 +206,7 @@ def _features(module: nn.Module, space: Space[Any]) -> int:
 
 def _convolutions(space: Space[Any]) -> ImageEncoder:
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
-        raise OptionError("observation space", "be a picture, a Box of three axes, for convolutions", space)
+        raise OptionError("observation space", "be an image, a Box of three axes, for convolutions", space)
     return ImageEncoder(space, head=False)
 
 

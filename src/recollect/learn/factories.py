@@ -1,4 +1,4 @@
-"""Parts of one's own: a function given in Python, or named as ``package.module:function``."""
+"""Custom networks, encoders and losses: a function given in Python, or named as ``package.module:function``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from recollect.errors import OptionError
 __all__ = ["GIVEN", "name_of", "named_module", "resolve"]
 
 GIVEN = "(given in Python)"
-"""Stands in files for a function that cannot be imported by a name."""
+"""What files say of a function that has no importable name."""
 
 
 def resolve(what: str, value: Any, known: Mapping[str, Any]) -> Any:
-    """What a setting stands for: one of those that are known by name, something to import, or what was given.
+    """The value of a setting: a known name's, one imported by name, or the function given.
 
     Args:
         what: The setting's name.
-        known: Values by their names.
+        known: Built-in values by name.
     """
     if not isinstance(value, str):
         if not callable(value):
@@ -45,12 +45,12 @@ def resolve(what: str, value: Any, known: Mapping[str, Any]) -> Any:
 
 
 def named_module(value: Any) -> str:
-    """The module that a setting would import; empty if it imports none."""
+    """The module that resolving a setting imports; empty if none."""
     return value.partition(":")[0] if isinstance(value, str) and ":" in value else ""
 
 
 def name_of(value: Callable[..., Any]) -> str:
-    """The name by which ``resolve`` finds a function again; empty if there is none."""
+    """The importable name of a function, for ``resolve``; empty if it has none."""
     module, name = getattr(value, "__module__", ""), getattr(value, "__qualname__", "")
     try:
         found = resolve("name", f"{module}:{name}", {}) if module != "__main__" else None

@@ -1,8 +1,8 @@
-"""Passes of networks by the core, as functions that autograd differentiates.
+"""Native forward and backward passes of networks, as ``torch.autograd.Function``.
 
-Each has the same in torch beside it, which says what it computes. The native pass runs on the CPU in float32; whatever
-else is asked for (float64, another device, ``torch.compile``, ``torch.func``, an activation that the core lacks, second
-derivatives) runs in torch. ``use(False)`` turns native passes off.
+Each has a torch reference beside it. The native pass runs on the CPU in float32; everything else (float64, another
+device, ``torch.compile``, ``torch.func``, an activation that the core lacks, second derivatives) runs in torch.
+``use(False)`` turns native passes off.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Grads = tuple[Any, ...]
 
 
 def use(enabled: bool) -> None:
-    """Turn native passes on or off, for the whole process."""
+    """Turn native passes on or off for the whole process."""
     global _enabled
     _enabled = enabled
 
 
 @contextmanager
 def used(enabled: bool) -> Iterator[None]:
-    """Native passes, or everything in torch, for a while.
+    """A context with native passes on or off.
 
     >>> with used(False):
     ...     pass
@@ -73,31 +73,31 @@ def used(enabled: bool) -> Iterator[None]:
 
 
 def _native(*tensors: Tensor) -> bool:
-    """Whether the core can take these."""
+    """Whether the core can compute with these tensors."""
     if not _enabled or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     return all(tensor.dtype is torch.float32 and tensor.is_cpu for tensor in tensors)
 
 
 def _recorded(*tensors: Tensor) -> bool:
-    """Whether autograd will want to go back through what these become."""
+    """Whether autograd records operations on these tensors."""
     return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
 
 
 def _by_rows(values: Tensor) -> Tensor:
-    """Values whose last axis lies together in memory, in rows of their own."""
+    """Values with a contiguous last axis and rows that do not overlap."""
     together = values.stride(-1) == 1 or values.shape[-1] == 1
     return values if together and (values.stride(-2) > 0 or values.shape[-2] <= 1) else values.contiguous()
 
 
 def _again(forward: Any, inputs: Sequence[Tensor], needed: Sequence[bool], grads: Sequence[Tensor | None]) -> Grads:
-    """Gradients by torch, which can be differentiated once more."""
-    wanted = [value for value, need in zip(inputs, needed, strict=True) if need]
+    """Gradients by torch, which can be differentiated again."""
+    wrt = [value for value, need in zip(inputs, needed, strict=True) if need]
     outputs = forward(*inputs)
     pairs = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
     found = iter(
         torch.autograd.grad(
-            [output for output, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, materialize_grads=True
+            [output for output, _ in pairs], wrt, [g for _, g in pairs], create_graph=True, materialize_grads=True
         )
     )
     return tuple(next(found) if need else None for need in needed)
@@ -107,7 +107,7 @@ def _again(forward: Any, inputs: Sequence[Tensor], needed: Sequence[bool], grads
 
 
 class MLPShape(NamedTuple):
-    """Networks of one shape. Parameters lie in ``flat [N, P]``: each layer's weights ``[in, out]``, then its biases."""
+    """N MLPs of one shape. Parameters are ``flat [N, P]``: each layer's weights ``[in, out]``, then its biases."""
 
     num_networks: int
     sizes: tuple[int, ...]
@@ -128,11 +128,12 @@ Own = tuple[Tensor, tuple[int, ...]]
 
 
 def mlp(shape: MLPShape, flat: Tensor, *inputs: Tensor, own: Own | None = None) -> Tensor:
-    """Outputs ``[N, B, out]`` of inputs that are joined along their last axis.
+    """Outputs ``[N, B, out]`` of inputs concatenated along their last axis.
 
     Args:
-        inputs: ``[N, B, n]`` each, or ``[B, n]`` that all networks get. A lone network takes any number of groups.
-        own: What takes the place of some columns, which are others in every group.
+        inputs: ``[N, B, n]`` each, or ``[B, n]`` for all networks. A single network takes any number of groups.
+        own: Values that replace some input columns, different ones in each group: an agent's own action in the joint
+            action.
     """
     if shape.activation not in _NATIVE or not _native(flat, *inputs, *(() if own is None else own[:1])):
         return mlp_torch(shape, flat, *inputs, own=own)
@@ -147,7 +148,7 @@ def mlp(shape: MLPShape, flat: Tensor, *inputs: Tensor, own: Own | None = None) 
 
 
 def mlp_arrays(shape: MLPShape, flat: Tensor, x: Array) -> Array:
-    """Outputs ``[B, out]`` of an array ``[B, in]`` by a lone network: of a few rows tensors take longer than that."""
+    """Outputs ``[B, out]`` of a NumPy array ``[B, in]`` by a single network: for a few rows, tensors cost more."""
     if shape.activation not in _NATIVE or not _native(flat):
         with torch.no_grad():
             return mlp_torch(shape, flat, torch.from_numpy(x).to(flat.device)[None])[0].cpu().numpy()
@@ -157,7 +158,7 @@ def mlp_arrays(shape: MLPShape, flat: Tensor, x: Array) -> Array:
 
 
 def mlp_torch(shape: MLPShape, flat: Tensor, *inputs: Tensor, own: Own | None = None) -> Tensor:
-    """The same in torch."""
+    """``mlp`` in torch."""
     x = _joined(shape, inputs, len(own[0]) if own else 0)
     x = x if own is None else replaced(x, *own)
     for index, (weight, bias) in enumerate(shape.layers(flat)):
@@ -192,7 +193,7 @@ class _MLP(torch.autograd.Function):
             found = None
             if need:
                 found = torch.empty(*x.shape[:2], values.shape[-1])
-                core.slope(flat.numpy(), [first] * len(x), hidden.numpy(), down.numpy(), found.numpy())
+                core.input_grad(flat.numpy(), [first] * len(x), hidden.numpy(), down.numpy(), found.numpy())
                 found = found.sum(dim=0) if values.dim() == 2 else found
             grads.append(found)
             first += values.shape[-1]
@@ -200,7 +201,7 @@ class _MLP(torch.autograd.Function):
 
 
 class _OwnMLP(torch.autograd.Function):
-    """Networks that do not learn, on inputs some columns of which do."""
+    """MLPs with frozen parameters that are differentiated by some input columns only: dQ/da."""
 
     @staticmethod
     def forward(
@@ -225,12 +226,12 @@ class _OwnMLP(torch.autograd.Function):
         flat, own, *_ = given
         found = torch.empty(own.shape)
         core, down = _perceptrons(shape), _by_rows(grad)
-        core.slope(flat.numpy(), list(first), hidden.numpy(), down.numpy(), found.numpy())
+        core.input_grad(flat.numpy(), list(first), hidden.numpy(), down.numpy(), found.numpy())
         return (None, None, None, found, *(None for _ in needed[2:]))
 
 
 def _passed(shape: MLPShape, flat: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Outputs, and the activations of hidden layers, which a pass back needs."""
+    """Outputs and hidden activations, which the backward pass needs."""
     groups, rows, _ = x.shape
     outputs = torch.empty(groups, rows, shape.sizes[-1])
     hidden = torch.empty(groups * rows * sum(shape.sizes[1:-1]))
@@ -239,7 +240,7 @@ def _passed(shape: MLPShape, flat: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def replaced(x: Tensor, own: Tensor, first: Sequence[int]) -> Tensor:
-    """Inputs ``[groups, B, in]`` with columns of each group from the first on replaced by its own."""
+    """Inputs ``[groups, B, in]`` with each group's columns, from ``first[group]`` on, replaced by ``own[group]``."""
     whole = x.clone(memory_format=torch.contiguous_format)
     for group, start in enumerate(first):
         whole[group, :, start : start + own.shape[2]] = own[group]
@@ -247,7 +248,7 @@ def replaced(x: Tensor, own: Tensor, first: Sequence[int]) -> Tensor:
 
 
 def _joined(shape: MLPShape, inputs: Sequence[Tensor], groups: int = 0) -> Tensor:
-    """Inputs as one ``[groups, B, in]``."""
+    """Inputs concatenated to ``[groups, B, in]``."""
     if all(values.dim() == 2 for values in inputs):
         x = inputs[0] if len(inputs) == 1 else torch.cat(tuple(inputs), dim=1)
         return x.expand(groups or shape.num_networks, *x.shape)
@@ -266,9 +267,9 @@ def _perceptrons(shape: MLPShape) -> _core.Perceptrons:
 
 
 class GRUShape(NamedTuple):
-    """A layer with ReLU, a gated recurrent unit (Cho et al. 2014) and a layer; parameters lie in ``flat [N, P]``.
+    """A linear layer with ReLU, a GRU (Cho et al. 2014) and a linear layer; parameters are ``flat [N, P]``.
 
-    Reset and update gates have one bias each, where torch has two that are added up.
+    Reset and update gates have one bias each, where torch has two that it adds.
     """
 
     num_networks: int
@@ -287,8 +288,8 @@ class GRUShape(NamedTuple):
         return [(self.inputs, units), (2 * units, 2 * units), (units, units), (units, units), (units, self.outputs)]
 
     def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Weights and biases, as views: the first layer; reset and update gates, of input and state together; the new
-        content's from the input; the same from the state; the last layer.
+        """Weights and biases, as views: the first layer; reset and update gates, of input and state concatenated; the
+        candidate state's from the input, then from the state; the last layer.
         """
         return _layers(flat, self._layers)
 
@@ -296,13 +297,13 @@ class GRUShape(NamedTuple):
 def gru(
     shape: GRUShape, flat: Tensor, inputs: Tensor, batch_sizes: Sequence[int], state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Outputs ``[N, R, out]`` of packed sequences, and their last states ``[N, S, units]``.
+    """Outputs ``[N, R, out]`` of packed sequences, and their final states ``[N, S, units]``.
 
     Args:
         inputs: ``[N, R, in]`` in the order of torch's ``PackedSequence``: the first steps of all sequences, the longest
-            first, then the second steps of those that have one, and so on. A lone network takes any number of groups.
-        batch_sizes: Sequences that are still going at each step.
-        state: ``[N, S, units]`` before the first step; None: zeros.
+            first, then the second steps of those that have one, and so on. A single network takes any number of groups.
+        batch_sizes: Sequences still running at each step.
+        state: The initial state, ``[N, S, units]``; None: zeros.
     """
     if state is None:
         state = inputs.new_zeros(len(inputs), batch_sizes[0] if len(batch_sizes) else 0, shape.units)
@@ -316,7 +317,7 @@ def gru(
 def gru_torch(
     shape: GRUShape, flat: Tensor, inputs: Tensor, batch_sizes: Sequence[int], state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The same in torch, step by step."""
+    """``gru`` in torch, step by step."""
     encode, gates, fresh, hold, head = shape.layers(flat)
     outputs, states, ended = [], state, []
     for x in torch.split(inputs, list(batch_sizes), dim=1):
@@ -356,7 +357,7 @@ class _GRU(torch.autograd.Function):
             return (None, None, *_again(unroll, given, needed, (grad, grad_state)))
         flat, inputs, state = given
         x = _by_rows(inputs)
-        if ctx.used:  # a pass back uses up what was saved, and the graph was retained
+        if ctx.used:  # the backward pass overwrites saved activations: with a retained graph they are recomputed
             _unrolled(shape, batch_sizes, flat, x, state, saved)
         ctx.used = True
         down = x.new_zeros(*x.shape[:2], shape.outputs) if grad is None else _by_rows(grad)

@@ -21,12 +21,12 @@ __all__ = [
 
 
 def squared(td_error: Tensor) -> Tensor:
-    """The square of temporal-difference errors."""
+    """Squared TD errors."""
     return td_error.square()
 
 
 def huber(td_error: Tensor) -> Tensor:
-    """Half the square up to 1, beyond that a straight line.
+    """The Huber loss: half the square up to 1, linear beyond.
 
     >>> huber(torch.tensor([0.5, -3.0])).tolist()
     [0.125, 2.5]
@@ -35,7 +35,7 @@ def huber(td_error: Tensor) -> Tensor:
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """The mean of values that count; 0 where none does.
+    """The mean over ``mask``; 0 if it is empty.
 
     >>> masked_mean(torch.tensor([1.0, 3.0, 9.0]), torch.tensor([True, True, False])).item()
     2.0
@@ -44,7 +44,7 @@ def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """min(r A, clip(r, 1 - eps, 1 + eps) A): equation 7 of PPO (Schulman et al. 2017), to be made large.
+    """min(r A, clip(r, 1 - eps, 1 + eps) A): equation 7 of PPO (Schulman et al. 2017), which is maximised.
 
     >>> clipped_surrogate(torch.tensor([1.5, 0.5, 0.5]), torch.tensor([1.0, 1.0, -1.0]), clip=0.2).tolist()
     [1.2000000476837158, 0.5, -0.800000011920929]
@@ -55,7 +55,7 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
 def clipped_value(
     value: Tensor, old_value: Tensor, returns: Tensor, clip: float, loss: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """The larger of the losses of a value and of one that moved from the old value by at most ``clip``."""
+    """PPO's clipped value loss: the larger of the losses of the value and of old value + clip(change, -eps, eps)."""
     near = old_value + (value - old_value).clamp(-clip, clip)
     return torch.maximum(loss(returns - value), loss(returns - near))
 
@@ -64,7 +64,7 @@ _SLOPE = 1e-3
 
 
 def rescaled(value: Tensor) -> Tensor:
-    """h(x) = sgn(x) (sqrt(|x| + 1) - 1) + eps x: small enough to learn, and invertible (Pohlen et al. 2018).
+    """The invertible value rescaling h(x) = sgn(x) (sqrt(|x| + 1) - 1) + eps x (Pohlen et al. 2018).
 
     >>> rescaled(torch.tensor([0.0, 3.0, -8.0]))
     tensor([ 0.0000,  1.0030, -2.0080])
@@ -73,15 +73,15 @@ def rescaled(value: Tensor) -> Tensor:
 
 
 def rescaled_inverse(value: Tensor) -> Tensor:
-    """What ``rescaled`` makes these of.
+    """The inverse of ``rescaled``.
 
     >>> rescaled_inverse(torch.tensor([0.0, 1.003, -2.008]))
     tensor([ 0.0000,  3.0000, -8.0000])
     """
-    exact = value if value.device.type == "mps" else value.double()  # the difference of two near roots
+    exact = value if value.device.type == "mps" else value.double()  # cancellation: the difference of two close roots
     root = ((1 + 4 * _SLOPE * (exact.abs() + 1 + _SLOPE)).sqrt() - 1) / (2 * _SLOPE)
     return (exact.sign() * (root.square() - 1)).to(value.dtype)
 
 
 TD_LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"mse": squared, "huber": huber}
-"""Losses of temporal-difference errors by name."""
+"""Losses of TD errors by name."""

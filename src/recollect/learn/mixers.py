@@ -1,4 +1,4 @@
-"""Mixers: one value of all agents' values and the state, whose best joint action is everybody's own best."""
+"""Mixers: Q_tot of agents' Q and the state, whose argmax is each agent's own argmax (IGM)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _TINY = 1e-10  # keeps weights above zero
 
 @final
 class QMixer(nn.Module):
-    """QMIX's mixer (Rashid et al. 2018): two layers whose weights are absolute outputs of hypernetworks of the state.
+    """QMIX's mixer (Rashid et al. 2018): two layers whose weights are absolute hypernetwork outputs.
 
     >>> mixer = QMixer(agents=3, state=10)
     >>> mixer(torch.zeros(5, 3), torch.zeros(5, 10)).shape
     torch.Size([5])
 
     Args:
-        state: Numbers of the state.
-        units: Between the two layers.
+        state: Width of the state.
+        units: Width of the hidden layer.
         hypernet_units: Units of the hypernetworks' hidden layer; 0: they have none.
     """
 
@@ -46,7 +46,7 @@ class QMixer(nn.Module):
         self.v = StackedMLP(1, (state, units, 1), generator=generator)
 
     def forward(self, q: Tensor, state: Tensor) -> Tensor:
-        """Q_tot ``[R]`` of agents' values ``[R, A]`` and states ``[R, n]``: it never falls when one of them rises."""
+        """Q_tot ``[R]`` of agents' Q ``[R, A]`` and states ``[R, n]``, monotonic in each agent's Q."""
         w1 = self.w1(state)[0].abs().unflatten(1, (-1, self.units))
         w2 = self.w2(state)[0].abs()
         hidden = nn.functional.elu((q[..., None] * w1).sum(dim=1) + self.b1(state)[0])
@@ -55,20 +55,20 @@ class QMixer(nn.Module):
 
 @final
 class QPlexMixer(nn.Module):
-    """QPLEX's mixer (Wang et al. 2021): values are weighed by the state, advantages by the state and all actions.
+    """QPLEX's mixer (Wang et al. 2021): values are weighted by the state, advantages by the state and joint action.
 
     Q_tot = sum_i w_i Q_i + b_i + (lambda_i - 1) w_i (Q_i - V_i), with V_i = max Q_i and positive w(s), lambda(s, a):
-    any value of a joint action can be told, and nothing is better than everybody's own best.
+    it can represent every joint action-value function that satisfies IGM.
 
     >>> mixer = QPlexMixer(agents=3, state=10, actions=15)
     >>> mixer(torch.zeros(5, 3), torch.zeros(5, 3), torch.zeros(5, 15), torch.zeros(5, 10)).shape
     torch.Size([5])
 
     Args:
-        state: Numbers of the state.
-        actions: Numbers of all agents' actions, one-hot.
+        state: Width of the state.
+        actions: Width of the joint one-hot action.
         units: Hidden units of the networks of w, b and lambda.
-        heads: Of the attention that lambda is a sum over.
+        heads: Attention heads that lambda sums over.
     """
 
     def __init__(
@@ -89,17 +89,17 @@ class QPlexMixer(nn.Module):
         self.action = StackedMLP(heads, (state + actions, units, agents), generator=generator)
 
     def forward(self, q: Tensor, best_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
-        """Q_tot ``[R]`` of agents' values ``[R, A]``, of their best actions' ``[R, A]``, and of what they did.
+        """Q_tot ``[R]`` of the chosen Q ``[R, A]``, the best Q ``[R, A]``, the joint action and the state.
 
         Args:
-            action: One-hot, ``[R, actions]``.
+            action: Joint one-hot action, ``[R, actions]``.
         """
         w = self.w(state)[0].abs() + _TINY
-        advantage = (w * (q - best_q)).detach()  # only its weight learns from it, as in the paper's own code
+        advantage = (w * (q - best_q)).detach()  # only lambda gets this gradient, as in the authors' code
         total = w * q + self.b(state)[0] + (self.importance(state, action) - 1) * advantage
         return total.sum(dim=1)
 
     def importance(self, state: Tensor, action: Tensor) -> Tensor:
-        """Weights of advantages ``[R, A]``: a sum over heads of |key(s)| sigmoid(agent(s)) sigmoid(action(s, a))."""
+        """The weights lambda ``[R, A]``: sums over heads of |key(s)| sigmoid(agent(s)) sigmoid(action(s, a))."""
         key, agent, taken = self.key(state).abs() + _TINY, self.agent(state), self.action(state, action)
         return (key * agent.sigmoid() * taken.sigmoid()).sum(dim=0)

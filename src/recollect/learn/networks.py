@@ -1,7 +1,7 @@
-"""Networks of agents as torch modules: stacks of multi-layer perceptrons and recurrent ones.
+"""Stacked networks as torch modules: N MLPs or N recurrent networks in one.
 
-The parameters of N networks of one shape lie in one ``nn.Parameter [N, P]``, a row each, so that an optimiser's step, a
-soft update and clipping are one operation each. ``state_dict`` has every layer by its name.
+The parameters of N networks of one shape are one ``nn.Parameter [N, P]``, a row each, so that an optimiser step, a soft
+update and gradient clipping are one operation each. ``state_dict`` has every layer by name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from recollect.learn.kernels import ACTIVATIONS, Array, GRUShape, MLPShape, Own
 __all__ = ["INITS", "Copies", "NetworkFactory", "PerAgent", "StackedGRU", "StackedMLP"]
 
 NetworkFactory = Callable[[int, int], nn.Module]
-"""Makes one agent's network from how many numbers it reads and how many it gives: ``[B, n]`` to ``[B, out]``."""
+"""Makes one agent's network ``[B, n]`` to ``[B, out]``, called with the widths of input and output."""
 
 INITS = ("uniform", "xavier", "orthogonal")
 _GAINS = {"relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + 0.01**2)), "tanh": 5 / 3}
 
 
 class _Flat(nn.Module):
-    """Networks whose parameters are one tensor, ``flat [N, P]``, saved layer by layer."""
+    """N networks whose parameters are one tensor, ``flat [N, P]``, saved layer by layer."""
 
     flat: nn.Parameter
 
@@ -66,18 +66,18 @@ class _Flat(nn.Module):
 
 @final
 class StackedMLP(_Flat):
-    """Multi-layer perceptrons of one shape, one for each of N agents.
+    """N multi-layer perceptrons of one shape.
 
     >>> StackedMLP(3, (4, 8, 2))(torch.zeros(3, 10, 4)).shape
     torch.Size([3, 10, 2])
 
     Args:
         sizes: Inputs, hidden layers, outputs.
-        init: ``"uniform"``: torch's own for linear layers, 1 / sqrt(inputs) either way; ``"xavier"``: Glorot's uniform
-            with the activation's gain; ``"orthogonal"``: with that gain. The last layer has ``last_gain`` instead.
-        split: Inputs after which the first layer's second half begins: what comes before reaches only the first half of
-            its units and the rest only the second, as if each had a layer of its own.
-        generator: Draws the weights.
+        init: ``"uniform"``: torch's default for linear layers, U(-1/sqrt(in), 1/sqrt(in)); ``"xavier"``: Glorot uniform
+            with the activation's gain; ``"orthogonal"``: with that gain. The last layer uses ``last_gain`` instead.
+        split: Makes the first layer block-diagonal: the first ``split`` inputs reach the first half of its units, the
+            rest the second half, as if each had a layer of its own.
+        generator: For the initial weights.
     """
 
     mask: Tensor | None
@@ -131,25 +131,24 @@ class StackedMLP(_Flat):
         }
 
     def forward(self, *inputs: Tensor, own: Own | None = None) -> Tensor:
-        """Outputs ``[N, B, out]`` of inputs that are joined along their last axis.
+        """Outputs ``[N, B, out]`` of inputs concatenated along their last axis.
 
         Args:
-            inputs: ``[N, B, n]`` each, or ``[B, n]`` that all get. A lone network takes any number of groups and gives
-                each its outputs.
-            own: Values ``[N, B, n]`` that take the place of some columns, and the first of these columns in each group.
+            inputs: ``[N, B, n]`` each, or ``[B, n]`` for all networks. A single network takes any number of groups.
+            own: Values ``[N, B, n]`` that replace some input columns, and the first of these columns in each group.
         """
         flat = self.flat if self.mask is None else self.flat * self.mask
         return kernels.mlp(self.shape, flat, *inputs, own=own)
 
     def of_array(self, x: Array) -> Array:
-        """Outputs ``[B, out]`` of an array ``[B, in]``, where there is one network; without a gradient."""
+        """Outputs ``[B, out]`` of a NumPy array ``[B, in]`` by a single network, without a gradient."""
         flat = self.flat if self.mask is None else self.flat * self.mask
         return kernels.mlp_arrays(self.shape, flat, np.ascontiguousarray(x, np.float32))
 
 
 @final
 class StackedGRU(_Flat):
-    """A layer with ReLU, a gated recurrent unit and a layer, one such network for each of N agents.
+    """N recurrent networks: a linear layer with ReLU, a GRU and a linear layer.
 
     >>> network = StackedGRU(1, inputs=4, units=8, outputs=2)
     >>> outputs, state = network(torch.zeros(1, 5, 4), [3, 2])  # three sequences, two of which have a second step
@@ -157,8 +156,8 @@ class StackedGRU(_Flat):
     (torch.Size([1, 5, 2]), torch.Size([1, 3, 8]))
 
     Args:
-        generator: Draws the weights, as torch does: uniform, 1 / sqrt(inputs) either way for layers and 1 / sqrt(units)
-            for the unit.
+        generator: For the initial weights, distributed as torch's: U(-k, k), k = 1/sqrt(in) for linear layers and
+            1/sqrt(units) for the GRU.
     """
 
     def __init__(
@@ -176,7 +175,7 @@ class StackedGRU(_Flat):
 
     @property
     def state_size(self) -> int:
-        """Numbers of a recurrent state."""
+        """Width of the recurrent state."""
         return self.shape.units
 
     def named_layers(self) -> dict[str, Tensor]:
@@ -186,16 +185,16 @@ class StackedGRU(_Flat):
         return {f"{name}.{part}": value for name, pair in pairs for part, value in zip(("weight", "bias"), pair)}  # noqa: B905
 
     def forward(self, inputs: Tensor, batch_sizes: Sequence[int], state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Outputs ``[N, R, out]`` of packed sequences ``[N, R, in]``, and their last states ``[N, S, units]``."""
+        """Outputs ``[N, R, out]`` of packed sequences ``[N, R, in]``, and their final states ``[N, S, units]``."""
         return kernels.gru(self.shape, self.flat, inputs, batch_sizes, state)
 
 
 @final
 class Copies(nn.Module):
-    """N networks of one's own, called as a ``StackedMLP`` is.
+    """N custom networks behind ``StackedMLP``'s interface.
 
     Args:
-        make: Makes one of them.
+        make: Makes one network.
     """
 
     def __init__(self, num_networks: int, make: Callable[[], nn.Module]) -> None:
@@ -215,15 +214,15 @@ class Copies(nn.Module):
 
 @final
 class PerAgent(nn.Module):
-    """The networks of a group's agents: one each or one that all share, and of each as many as an ensemble has.
+    """The networks of a group of agents: independent or shared, each an ensemble if asked for.
 
     >>> PerAgent(3, lambda count, more: StackedMLP(count, (4 + more, 8, 2)))(torch.zeros(3, 10, 4)).shape
     torch.Size([3, 10, 2])
 
     Args:
-        make: Makes networks, from how many and how many inputs come first that tell agents apart.
-        shared: One network for all agents, who are told apart by a one-hot before their inputs.
-        ensemble: Networks of each agent, of which every row names the one that answers.
+        make: Makes stacked networks, called with their number and the width of the agent id.
+        shared: Parameter sharing: one network for all agents, with a one-hot agent id before its inputs.
+        ensemble: Networks of each agent; ``ensemble_index`` selects one for every row.
     """
 
     ids: Tensor | None
@@ -238,11 +237,11 @@ class PerAgent(nn.Module):
         self.networks = make(ensemble if shared else agents * ensemble, 0 if ids is None else agents)
 
     def forward(self, *inputs: Tensor, ensemble_index: Tensor | None = None, own: Own | None = None) -> Tensor:
-        """Outputs ``[A, B, out]`` of inputs ``[A, B, n]``, or of ``[B, n]`` that all get.
+        """Outputs ``[A, B, out]`` of inputs ``[A, B, n]``, or of ``[B, n]`` for all agents.
 
         Args:
-            ensemble_index: Which of an agent's networks answers, ``[A, B]``.
-            own: Values ``[A, B, n]`` that take the place of some columns, and the first of these for each agent.
+            ensemble_index: The ensemble member to use, ``[A, B]``.
+            own: Values ``[A, B, n]`` that replace some input columns, and the first of these columns for each agent.
         """
         if self.shared:
             inputs = tuple(x if x.dim() == 3 else x.expand(self.agents, *x.shape) for x in inputs)
@@ -252,7 +251,7 @@ class PerAgent(nn.Module):
         if self.ensemble == 1:
             return self.networks(*inputs, own=own)
         if ensemble_index is None:
-            raise OptionError("ensemble_index", f"say which of {self.ensemble} networks answers", None)
+            raise OptionError("ensemble_index", f"select one of {self.ensemble} networks", None)
         if self.shared:
             whole = torch.cat(inputs, dim=2).flatten(0, 1)
             outputs = self.networks(whole)

@@ -1,4 +1,4 @@
-"""Layers whose weights are drawn anew: exploration that is learned (Fortunato et al. 2018)."""
+"""Noisy linear layers for exploration (Fortunato et al. 2018)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["NoisyLinear", "NoisyMLP", "draw_noise", "without_noise"]
 class NoisyLinear(nn.Module):
     """y = (mu_w + sigma_w eps_w) x + mu_b + sigma_b eps_b, with factorised Gaussian noise: equations 9 to 11.
 
-    Its noise is zero until ``draw`` is called, and stays what it is until that is called again.
+    The noise is zero until ``draw`` is called, and stays fixed until the next call.
 
     Args:
-        sigma: What the deviations of weights and biases start from, times 1 / sqrt(inputs).
+        sigma: sigma_0: initial standard deviations are sigma_0 / sqrt(inputs).
     """
 
     noise_in: Tensor
@@ -41,13 +41,13 @@ class NoisyLinear(nn.Module):
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator) -> None:
-        """Draw the noise: f(x) = sgn(x) sqrt(|x|) of normal numbers."""
+        """Resample the noise: f(x) = sgn(x) sqrt(|x|) of standard normal numbers."""
         for noise in (self.noise_in, self.noise_out):
             noise.normal_(generator=generator)
             noise.copy_(noise.sign() * noise.abs().sqrt())
 
     def clear(self) -> None:
-        """The means alone, until noise is drawn again."""
+        """Set the noise to zero: the mean weights, until the next ``draw``."""
         self.noise_in.zero_()
         self.noise_out.zero_()
 
@@ -59,7 +59,7 @@ class NoisyLinear(nn.Module):
 
 @final
 class NoisyMLP(nn.Module):
-    """A multi-layer perceptron of noisy layers: ``[B, in]`` to ``[B, out]``."""
+    """An MLP of noisy layers: ``[B, in]`` to ``[B, out]``."""
 
     def __init__(
         self, sizes: Sequence[int], *, activation: str, sigma: float, generator: torch.Generator | None = None
@@ -76,14 +76,14 @@ class NoisyMLP(nn.Module):
 
 
 def draw_noise(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw the noise of all noisy layers in a module."""
+    """Resample the noise of all noisy layers in a module."""
     for part in module.modules():
         if isinstance(part, NoisyLinear):
             part.draw(generator)
 
 
 def without_noise(module: nn.Module) -> None:
-    """Let all noisy layers in a module have their mean weights."""
+    """Set the noise of all noisy layers in a module to zero."""
     for part in module.modules():
         if isinstance(part, NoisyLinear):
             part.clear()

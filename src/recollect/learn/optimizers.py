@@ -1,4 +1,4 @@
-"""Optimisers of torch, and what goes around them."""
+"""Optimisers, learning rates and gradient clipping."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 
 
 def make_optimizer(name: str, parameters: Iterable[Tensor], lr: float, eps: float = 0.0) -> Optimizer:
-    """``"adam"`` or ``"rmsprop"`` over some parameters.
+    """``"adam"`` or ``"rmsprop"`` over parameters.
 
     Args:
-        eps: Added to the divisor; 0: 1e-8 for Adam, 1e-5 for RMSprop.
+        eps: epsilon in the denominator; 0: 1e-8 for Adam, 1e-5 for RMSprop.
     """
     every = list(parameters)
     fused = all(parameter.device.type in ("cpu", "cuda") for parameter in every)
@@ -40,14 +40,14 @@ def make_optimizer(name: str, parameters: Iterable[Tensor], lr: float, eps: floa
 
 
 def set_lr(optimizer: Optimizer, lr: float) -> None:
-    """Another learning rate from now on."""
+    """Set the learning rate of all parameter groups."""
     for group in optimizer.param_groups:
         group["lr"] = lr
 
 
 def per_network(module: nn.Module) -> list[Tensor | list[Tensor]]:
-    """The parameters of networks that lie side by side in a module: tensors ``[N, P]`` with a network a row, and lists
-    that are a network each. What is of no network, such as a learned deviation, comes last.
+    """The parameters of a module, network by network: tensors ``[N, P]`` of stacked networks, a row each, and lists of
+    one network each. What belongs to no network, such as a learned log_std, comes last.
     """
     found: list[Tensor | list[Tensor]] = []
     for part in module.modules():
@@ -62,11 +62,11 @@ def per_network(module: nn.Module) -> list[Tensor | list[Tensor]]:
 
 @torch.no_grad()
 def clip_grad_norm_each_(networks: Iterable[Tensor | list[Tensor]], max_norm: float) -> Tensor:
-    """Clip the gradient norm of every network by itself; the mean of these norms as they were.
+    """Clip each network's gradient norm separately; returns the mean norm before clipping.
 
     Args:
-        networks: As ``per_network`` finds them.
-        max_norm: 0 leaves gradients as they are.
+        networks: From ``per_network``.
+        max_norm: 0: no clipping.
     """
     norms = []
     for network in networks:
@@ -80,7 +80,7 @@ def clip_grad_norm_each_(networks: Iterable[Tensor | list[Tensor]], max_norm: fl
 
 
 def optimizer_state(optimizer: Optimizer) -> dict[str, Tensor]:
-    """Moments and counts of steps, by the number of their parameter and their name."""
+    """The optimiser's moments and step counts, by parameter number and name."""
     return {
         f"{index}.{name}": torch.as_tensor(value).clone()
         for index, kept in optimizer.state_dict()["state"].items()
@@ -90,7 +90,7 @@ def optimizer_state(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer(optimizer: Optimizer, state: Mapping[str, Tensor]) -> None:
-    """Go on from a state."""
+    """Restore an ``optimizer_state``."""
     kept: dict[int, dict[str, Any]] = {}
     for key, value in state.items():
         index, _, name = key.partition(".")
@@ -100,7 +100,7 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Tensor]) -> None:
 
 @contextmanager
 def frozen(parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Parameters that get no gradient for a while, so that none is computed for nothing."""
+    """A context in which parameters do not require gradients, so that none is computed in vain."""
     for parameter in parameters:
         parameter.requires_grad_(False)
     try:

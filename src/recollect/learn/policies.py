@@ -1,4 +1,4 @@
-"""Policies and critics of a group of agents: an encoder for what they read, and a network each."""
+"""Policies and critics of a group of agents: encoders and a network for each agent."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from recollect.tensors import map_tensors
 __all__ = ["Critic", "Encoders", "Policy", "network_maker"]
 
 Make = Callable[[int, int, int, int | None], nn.Module]
-"""Makes networks side by side, from how many, their inputs, their outputs, and where the inputs' second half begins."""
+"""Makes stacked networks, called with their number, the widths of input and output, and ``split``."""
 
 
 def network_maker(network: NetworkFactory | None, hidden: Sequence[int], **options: Any) -> Make:
-    """What makes the networks of agents: multi-layer perceptrons, or copies of a module of one's own.
+    """A factory of agents' networks: ``StackedMLP``, or N custom networks.
 
     Args:
-        network: Makes one network, from its inputs and outputs; None: ``StackedMLP``.
-        hidden: Units of its hidden layers.
-        options: Of ``StackedMLP``.
+        network: Makes one custom network, called with the widths of input and output; None: ``StackedMLP``.
+        hidden: Units of the hidden layers.
+        options: Other arguments of ``StackedMLP``.
     """
 
     def make(count: int, inputs: int, outputs: int, split: int | None) -> nn.Module:
         if network is None:
             return StackedMLP(count, (inputs, *hidden, outputs), split=split, **options)
         if split is not None:
-            raise OptionError("split_critic_input", "be False with a network of one's own", True)
+            raise OptionError("split_critic_input", "be False with a custom network", True)
         return Copies(count, lambda: network(inputs, outputs))
 
     return make
@@ -42,7 +42,7 @@ def network_maker(network: NetworkFactory | None, hidden: Sequence[int], **optio
 
 @final
 class Encoders(nn.Module):
-    """An encoder for each of N networks; one that learns nothing serves all."""
+    """An encoder for each of N networks; one without parameters is shared."""
 
     def __init__(self, count: int, space: Space[Any], make: EncoderFactory | None) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Encoders(nn.Module):
         self.networks = nn.ModuleList([first, *(Encoder(space, make) for _ in range(more))])
 
     def forward(self, obs: Any) -> Tensor:
-        """Features ``[A, B, n]`` of observations ``[A, B, ...]``, each agent's by its own encoder."""
+        """Features ``[A, B, n]`` of observations ``[A, B, ...]``, each by its agent's encoder."""
         if self._as_is:
             return obs
         if len(self.networks) == 1:
@@ -61,8 +61,8 @@ class Encoders(nn.Module):
         return torch.stack([net(map_tensors(itemgetter(i), obs)) for i, net in enumerate(self.networks)])
 
     def everyone(self, obs: Any) -> Tensor:
-        """Features of all agents' observations ``[A, B, ...]``: by every encoder ``[N, B, A n]``, or by the only one
-        ``[B, A n]``.
+        """Concatenated features of all agents' observations ``[A, B, ...]``: by every encoder ``[N, B, A n]``, or by
+        the shared one ``[B, A n]``.
         """
         if self._as_is:
             return obs.transpose(0, 1).flatten(1)
@@ -72,11 +72,11 @@ class Encoders(nn.Module):
 
 @final
 class Policy(nn.Module):
-    """What the agents of a group do, by what each of them observes.
+    """The decentralised policies of a group of agents.
 
     Args:
         shared: Whether all agents share one network.
-        ensemble: Networks of each agent; they share its encoder.
+        ensemble: Networks of each agent, with one encoder.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class Policy(nn.Module):
 
 @final
 class Critic(nn.Module):
-    """Q of every agent of a group, of what all agents of all groups observe and do, or of its own.
+    """The critics of a group of agents: centralised over all groups' observations and actions, or decentralised.
 
     Args:
-        spaces: How many agents there are and what one of them observes, group by group.
-        action_width: Numbers of everything that is done.
-        own: Whether an agent's critic reads that agent's observation and action only.
-        split: Whether a critic's first layer keeps observations and actions apart.
+        spaces: The number of agents and their observation space, for each group.
+        action_width: Width of the joint action.
+        own: Whether a critic reads its own agent's observation and action only (decentralised).
+        split: Whether a critic's first layer processes observations and actions separately.
     """
 
     def __init__(
@@ -141,9 +141,9 @@ class Critic(nn.Module):
         """Q ``[A, B]``.
 
         Args:
-            obs: ``[A, B, ...]`` of every group, or of this one if critics read their own agent's only.
-            action: Normalised actions: ``[B, n]`` of all agents of a group, or ``[A, B, n]`` as each critic sees them.
-            own: Which of the groups this is, and actions ``[A, B, n]`` in place of each critic's own agent's.
+            obs: ``[A, B, ...]`` of every group, or of this one if critics are decentralised.
+            action: Normalised actions: ``[B, n]`` of all agents of a group, or ``[A, B, n]``, one for each critic.
+            own: The index of this group, and actions ``[A, B, n]`` that replace each critic's own agent's.
         """
         if self._own:
             seen = [self.encoders[0](obs[0])]

@@ -1,4 +1,4 @@
-"""From an action space to a stochastic policy's distribution, for algorithms that need its log-probabilities."""
+"""Policy heads: from an action space to a stochastic policy with log-probabilities."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ _LOG_STD = (-5.0, 2.0)
 
 
 class PolicyHead(Protocol):
-    """What an action space means to a stochastic policy."""
+    """Maps an action space to a stochastic policy's outputs, distribution and stored actions."""
 
     outputs: int
-    """Numbers that a policy network gives."""
+    """Width of the policy network's output."""
     raw_width: int
-    """Numbers of ``raw_action``, where rows need it beside the action; 0: they do not."""
+    """Width of ``raw_action``, the action before clipping, where rows store it; 0: they do not."""
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Distribution:
-        """Of actions, by what a policy network gives ``[..., outputs]``."""
+        """The action distribution given policy outputs ``[..., outputs]``."""
 
     def stored(self, fields: Mapping[str, Any]) -> Tensor:
-        """Actions as ``log_prob`` takes them, of rows."""
+        """The actions of rows, as ``log_prob`` takes them."""
 
     def env_action(self, action: Tensor) -> Tensor:
-        """Actions as the environment takes them, of the distribution's."""
+        """The distribution's actions, converted to the environment's."""
 
     def to_env(self, action: Tensor) -> Array:
-        """The same as arrays of the environment's dtype."""
+        """``env_action`` as an array of the environment's dtype."""
 
 
 @final
 class ChoicePolicy(nn.Module):
-    """One choice or several.
+    """A categorical policy for Discrete and MultiDiscrete actions.
 
     Args:
-        start: The number of each first choice.
-        single: Whether an action is one number, not an array of one.
+        start: The smallest action of each dimension.
+        single: Whether an action is a scalar (Discrete), not an array of one.
     """
 
     raw_width = 0
@@ -63,28 +63,28 @@ class ChoicePolicy(nn.Module):
         return Categorical(outputs, mask) if self._single else MultiCategorical(outputs, self.nvec, mask)
 
     def stored(self, fields: Mapping[str, Any]) -> Tensor:
-        """Choices counted from zero."""
+        """Action indices from zero."""
         found: Tensor = fields["action"].long() - self.start
         return found
 
     def env_action(self, action: Tensor) -> Tensor:
-        """Choices as the environment counts them."""
+        """Action indices from the space's ``start``."""
         return action + self.start
 
     def to_env(self, action: Tensor) -> Array:
-        """The same as an array."""
+        """``env_action`` as an array."""
         return self.env_action(action).cpu().numpy()
 
 
 @final
 class BoxPolicy(nn.Module):
-    """Normal numbers around the outputs, where -1 to 1 spans the box; beyond it they are clipped.
+    """A Gaussian policy for Box actions, where [-1, 1] spans the box; samples are clipped to it.
 
-    What was drawn before clipping is kept in rows as ``raw_action``, since its density is what a policy gradient needs.
+    The unclipped sample is stored as ``raw_action``, since the policy gradient needs its density.
 
     Args:
-        log_std: Of the deviation at first, which is learned and the same everywhere.
-        networks: 1 if agents share it, else as many as there are agents.
+        log_std: The initial log standard deviation, learned and independent of the state.
+        networks: 1 if agents share it, else the number of agents.
     """
 
     def __init__(self, space: spaces.Box, log_std: float, networks: int) -> None:
@@ -98,22 +98,22 @@ class BoxPolicy(nn.Module):
         return Gaussian(outputs, self.log_std)
 
     def stored(self, fields: Mapping[str, Any]) -> Tensor:
-        """What was drawn."""
+        """The unclipped samples."""
         found: Tensor = fields["raw_action"]
         return found
 
     def env_action(self, action: Tensor) -> Tensor:
-        """Within the box."""
+        """Actions scaled to the box."""
         return self.box.env_action(action)
 
     def to_env(self, action: Tensor) -> Array:
-        """The same, to the last bit."""
+        """``env_action`` as an array, clipped so that rounding cannot leave the box."""
         return self.box.to_env(action)
 
 
 @final
 class SquashedPolicy(nn.Module):
-    """Tanh of normal numbers whose means and deviations are outputs; -1 to 1 spans the box (Haarnoja et al. 2018)."""
+    """A squashed Gaussian policy for Box actions; [-1, 1] spans the box (Haarnoja et al. 2018)."""
 
     raw_width = 0
 
@@ -123,32 +123,32 @@ class SquashedPolicy(nn.Module):
         self.outputs = 2 * self.box.width
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> SquashedGaussian:  # noqa: ARG002
-        """The outputs are means, then logs of deviations."""
+        """The outputs are means, then log standard deviations."""
         mean, log_std = outputs.chunk(2, dim=-1)
         return SquashedGaussian(mean, log_std.clamp(*_LOG_STD))
 
     def stored(self, fields: Mapping[str, Any]) -> Tensor:
-        """Where actions lie, from -1 to 1."""
+        """Actions scaled to [-1, 1]."""
         return self.box.normalize(fields["action"])
 
     def env_action(self, action: Tensor) -> Tensor:
-        """Within the box."""
+        """Actions scaled to the box."""
         return self.box.env_action(action)
 
     def to_env(self, action: Tensor) -> Array:
-        """The same, to the last bit."""
+        """``env_action`` as an array, clipped so that rounding cannot leave the box."""
         return self.box.to_env(action)
 
 
 def policy_head(
     space: Space[Any], *, log_std: float = 0.0, networks: int = 1, squash: bool = False
 ) -> ChoicePolicy | BoxPolicy | SquashedPolicy:
-    """What an action space means to a stochastic policy.
+    """The policy head of an action space.
 
     Args:
-        log_std: Of a box's deviation at first.
-        networks: 1 if agents share one, else as many as there are agents.
-        squash: Whether a box's actions are tanh of normal numbers, and not clipped ones.
+        log_std: Initial log standard deviation for Box actions.
+        networks: 1 if agents share a network, else the number of agents.
+        squash: Whether Box actions are squashed by tanh, rather than clipped.
     """
     if isinstance(space, spaces.Box):
         return SquashedPolicy(space) if squash else BoxPolicy(space, log_std, networks)

@@ -1,4 +1,4 @@
-"""Target networks."""
+"""Target networks and their Polyak (soft) updates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Pair = tuple[list[Tensor], list[Tensor]]
 
 
 def target_of(network: Module) -> Module:
-    """A copy that learns by ``polyak_update`` only."""
+    """A target network: a copy without gradients, to be changed by ``polyak_update``."""
     return copy.deepcopy(network).requires_grad_(False)
 
 
 def polyak_update(target: nn.Module, source: nn.Module, tau: float) -> None:
-    """A soft update: parameters go ``tau`` of the way; 1 is a hard update. Buffers (running means) are copied.
+    """The soft update target <- tau source + (1 - tau) target; tau 1 is a hard update. Buffers are copied.
 
     >>> source = nn.Linear(1, 1)
     >>> target = target_of(source)
@@ -33,7 +33,7 @@ def polyak_update(target: nn.Module, source: nn.Module, tau: float) -> None:
 
 @final
 class Polyak:
-    """A target and the module that it follows; what they are made of is found once."""
+    """A target network and its source, for repeated soft updates: their parameters are collected once."""
 
     def __init__(self, target: nn.Module, source: nn.Module) -> None:
         self._parameters: Pair = list(target.parameters()), list(source.parameters())
@@ -44,7 +44,7 @@ class Polyak:
 
     @torch.no_grad()
     def update(self, tau: float) -> None:
-        """Parameters go ``tau`` of the way; buffers are copied."""
+        """Soft update: target <- tau source + (1 - tau) target; buffers are copied."""
         if not 0 < tau <= 1:
             raise OptionError("tau", "be above 0 and at most 1", tau)
         if tau == 1.0:

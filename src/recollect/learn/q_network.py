@@ -1,4 +1,4 @@
-"""Q of every action of one agent: numbers or distributions of returns, dueling or not, noisy or not."""
+"""Q-networks of DQN and its variants: distributional, dueling, noisy."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class QNetwork(nn.Module):
     (torch.Size([10, 2, 51]), torch.Size([10, 2]))
 
     Args:
-        hidden: Units of the hidden layers after the encoder; none: one layer.
-        dueling: Whether values and advantages have a network each (Wang et al. 2016).
-        distribution: What returns are: ``"none"``: their mean; ``"c51"``: probabilities of ``atoms`` values from
-            ``v_min`` to ``v_max``; ``"qr"``: that many quantiles.
-        noisy_sigma: Deviation that layers with noise start from; 0: layers without.
-        network: Makes a network of one's own, from its inputs and outputs, in place of ours.
+        hidden: Units of the hidden layers after the encoder; empty: a linear layer.
+        dueling: Whether there are separate value and advantage streams (Wang et al. 2016).
+        distribution: ``"none"``: the expected return; ``"c51"``: probabilities of ``atoms`` values from ``v_min`` to
+            ``v_max``; ``"qr"``: that many quantiles.
+        noisy_sigma: sigma_0 of noisy layers; 0: ordinary layers.
+        network: A factory of custom networks, called with the widths of input and output.
     """
 
     support: Tensor
@@ -76,7 +76,7 @@ class QNetwork(nn.Module):
         self.value = make(self.atoms) if dueling else None
 
     def outputs(self, obs: Any) -> Tensor:
-        """What networks give, ``[B, n, atoms]``: values, logits of atoms, or quantiles."""
+        """Network outputs ``[B, n, atoms]``: Q, logits of atoms, or quantiles."""
         features = self.encoder(obs)
         found = self._applied(self.advantage, features).view(-1, self.actions, self.atoms)
         if self.value is None:
@@ -86,7 +86,7 @@ class QNetwork(nn.Module):
 
     @property
     def plain(self) -> StackedMLP | None:
-        """The network alone, where it reads observations as they are and gives their Q."""
+        """The bare MLP, if it maps raw observations to Q; else None."""
         alone = self.encoder.as_is and self.kind == "none" and self.value is None
         return self.advantage if alone and isinstance(self.advantage, StackedMLP) else None
 
@@ -97,12 +97,12 @@ class QNetwork(nn.Module):
         return found
 
     def distribution(self, obs: Any) -> Tensor:
-        """Of every action ``[B, n, atoms]``: probabilities of the support's values, or quantiles."""
+        """The return distribution of every action ``[B, n, atoms]``: probabilities of the atoms, or quantiles."""
         found = self.outputs(obs)
         return found.softmax(dim=2) if self.kind == "c51" else found
 
     def mean(self, distribution: Tensor) -> Tensor:
-        """Q of distributions ``[..., atoms]``."""
+        """Q: the expectation of return distributions ``[..., atoms]``."""
         if self.kind == "c51":
             return distribution @ self.support
         return distribution.squeeze(-1) if self.kind == "none" else distribution.mean(dim=-1)

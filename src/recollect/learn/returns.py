@@ -1,4 +1,4 @@
-"""Targets along time of packed episodes, on any device and without a gradient."""
+"""Return targets of packed episodes, on any device, detached."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["n_step_return", "td_lambda_return"]
 def td_lambda_return(
     packed: PackedEpisodes, reward: Tensor, next_value: Tensor, terminated: Tensor, *, gamma: float, lam: float
 ) -> Tensor:
-    """TD(lambda) returns of steps ``[S, ...]``: r + gamma ((1 - lam) next_value + lam G').
+    """TD(lambda) returns of steps ``[S, ...]``: G = r + gamma ((1 - lambda) next_value + lambda G').
 
     Args:
-        terminated: Where nothing follows.
+        terminated: Where the episode terminated, so that nothing is bootstrapped.
     """
     if reward.device.type == "cpu":
         return _native(packed, targets.td_lambda, reward, next_value, terminated, gamma=gamma, lam=lam)
@@ -39,19 +39,19 @@ def td_lambda_return(
 def n_step_return(
     packed: PackedEpisodes, reward: Tensor, next_value: Tensor, terminated: Tensor, *, gamma: float, n: int
 ) -> Tensor:
-    """Sums of up to ``n`` discounted rewards and the discounted value after the last of them, of steps ``[S, ...]``."""
+    """n-step returns of steps ``[S, ...]``: up to ``n`` discounted rewards and the discounted value after them."""
     if reward.device.type == "cpu":
         return _native(packed, targets.n_step_returns, reward, next_value, terminated, gamma=gamma, n=n)
     rewards, values, ends, mask = _grids(packed, reward, next_value, terminated)
     returns = rewards + gamma * values * ~ends
-    for _ in range(n - 1):  # one step more each time, where there is one
+    for _ in range(n - 1):  # each pass adds one step, where the episode has one
         longer = rewards[:-1] + gamma * returns[1:] * ~ends[:-1]
         returns = torch.cat([torch.where(mask[1:], longer, returns[:-1]), returns[-1:]])
     return _steps(packed, returns)
 
 
 def _native(packed: PackedEpisodes, scan: Callable[..., Any], *parts: Tensor, **options: Any) -> Tensor:
-    """By the memory's scans: an episode's last step is cut off if it is no end."""
+    """Computed by the memory's scans; an episode that did not terminate is truncated at its last step."""
     shape = (len(packed.batch_sizes) - 1, int(packed.batch_sizes[0]))
     at = (packed.time, packed.column)
 
@@ -69,7 +69,7 @@ def _native(packed: PackedEpisodes, scan: Callable[..., Any], *parts: Tensor, **
 
 
 def _grids(packed: PackedEpisodes, *parts: Tensor) -> tuple[Tensor, ...]:
-    """Steps ``[S, ...]`` as ``[T, B, ...]``, and which of these there are."""
+    """Steps ``[S, ...]`` padded to ``[T, B, ...]``, and the mask of real steps."""
     shape = (len(packed.batch_sizes) - 1, int(packed.batch_sizes[0]))
     mask = torch.ones_like(parts[0], dtype=torch.bool)
     return tuple(_grid(packed, shape, part) for part in (*parts, mask))

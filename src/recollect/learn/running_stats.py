@@ -1,4 +1,4 @@
-"""Running means and deviations."""
+"""Normalisation by a running mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RunningMeanStd"]
 
 @final
 class RunningMeanStd(nn.Module):
-    """Mean and variance of everything so far, by Chan's parallel update, in double precision.
+    """The mean and variance of all values so far, by Chan's parallel update, in double precision.
 
     >>> rms = RunningMeanStd((1,))
     >>> rms.update(torch.tensor([[1.0], [3.0]]))
@@ -32,10 +32,10 @@ class RunningMeanStd(nn.Module):
 
     @torch.no_grad()
     def update(self, values: Tensor, mask: Tensor | None = None) -> None:
-        """Take values ``[..., *shape]`` in.
+        """Update the statistics with values ``[..., *shape]``.
 
         Args:
-            mask: Which of them count, ``[...]``.
+            mask: Which values count, ``[...]``.
         """
         values = values.reshape(-1, *self.mean.shape).to(self.mean.dtype)
         weights = torch.ones(len(values), dtype=values.dtype, device=values.device)
@@ -52,15 +52,15 @@ class RunningMeanStd(nn.Module):
 
     @property
     def std(self) -> Tensor:
-        """The standard deviation, 1 before there was anything."""
+        """The standard deviation; 1 before the first update."""
         std = (self.m2 / self.count.clamp(min=1)).sqrt().clamp(min=1e-4)
         return torch.where(self.count > 0, std, torch.ones_like(std))
 
     def forward(self, values: Tensor, clip: float = 10.0) -> Tensor:
-        """Values less the mean, over the deviation, clipped."""
+        """(values - mean) / std, clipped."""
         return ((values - self.mean) / self.std).clamp(-clip, clip).to(torch.float32)
 
     def scale(self, values: Tensor, clip: float = 10.0) -> Tensor:
-        """Values over the root of their mean square, clipped: a constant becomes 1 or -1."""
+        """Values over their root mean square, clipped: a constant becomes 1 or -1."""
         square = self.mean.square() + self.m2 / self.count.clamp(min=1)
         return (values / square.sqrt().clamp(min=1e-4)).clamp(-clip, clip).to(torch.float32)

@@ -6,7 +6,7 @@ __all__ = ["linear"]
 
 
 def linear(start: float, end: float, over: float, step: float) -> float:
-    """From ``start`` to ``end`` over some steps, then ``end``.
+    """Linear interpolation from ``start`` to ``end`` over ``over`` steps, then ``end``.
 
     >>> linear(1.0, 0.0, 100, 25)
     0.75

@@ -24,33 +24,33 @@ Array = np.ndarray[Any, Any]
 @final
 @dataclass(frozen=True, slots=True)
 class PackedEpisodes:
-    """Where the rows of a batch of episodes go: ``R`` observations and ``S`` steps, one less an episode.
+    """The packed order of a batch of episodes: ``R`` observations and ``S`` steps (one fewer in each episode).
 
     The first observations of all episodes come first, then the second ones of those that have one, and so on.
     """
 
     obs: Array
-    """For each observation its row in the batch, ``[R]``."""
+    """Each observation's row in the batch, ``[R]``."""
     steps: Array
-    """For each step its row in the batch, ``[S]``."""
+    """Each step's row in the batch, ``[S]``."""
     before: Array
-    """The observation before each step, as a place among observations, ``[S]``."""
+    """Each step's observation, as an index into the packed observations, ``[S]``."""
     after: Array
-    """The observation after each step, ``[S]``."""
+    """Each step's next observation, as such an index, ``[S]``."""
     episode: Array
     """Each step's episode in the batch, ``[S]``."""
     time: Array
     """Each step's time, ``[S]``."""
     column: Array
-    """Each step's episode by length, ``[S]``."""
+    """Each step's episode, numbered from the longest, ``[S]``."""
     batch_sizes: Array
-    """Episodes that still have an observation at each time, ``[T + 1]``."""
+    """Episodes that have an observation at each time, ``[T + 1]``: the ``batch_sizes`` of ``PackedSequence``."""
     offsets: Array
-    """Where each time's observations begin, ``[T + 1]``."""
+    """The index of each time's first observation, ``[T + 1]``."""
 
 
 def pack_sequences(lengths: Array) -> PackedEpisodes:
-    """How episodes of these lengths are packed.
+    """The packing of episodes with these lengths.
 
     >>> packed = pack_sequences(np.array([1, 2]))  # observations are 0 and 1 of the first, 2, 3 and 4 of the second
     >>> packed.obs.tolist(), packed.steps.tolist(), packed.after.tolist()
@@ -81,19 +81,19 @@ def pack_sequences(lengths: Array) -> PackedEpisodes:
 @final
 @dataclass(frozen=True, slots=True)
 class AgentSequences:
-    """Agents' sequences, each as long as its agent lives, longest first."""
+    """Sequences of single agents, each as long as the agent lives, longest first."""
 
     take: Array
-    """For each row the place of its agent's observation, among ``[R * A]``."""
+    """Each row's index into the flattened observations ``[R * A]``."""
     batch_sizes: Array
-    """Sequences that are still going at each time."""
+    """Sequences still running at each time."""
 
 
 def trim_inactive(packed: PackedEpisodes, agent_mask: Array) -> AgentSequences:
-    """Sequences without what follows the last step of a dead agent.
+    """Agents' sequences, trimmed after each agent's last active step.
 
     Args:
-        agent_mask: Who is alive, ``[R, A]``.
+        agent_mask: True where an agent is alive, ``[R, A]``.
     """
     agents = agent_mask.shape[1]
     when = np.repeat(np.arange(len(packed.batch_sizes)), packed.batch_sizes)
@@ -113,28 +113,28 @@ def trim_inactive(packed: PackedEpisodes, agent_mask: Array) -> AgentSequences:
 @final
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Pieces of sequences ``[B, L]`` within one episode each, packed: by time, the longest first."""
+    """Sequences ``[B, L]`` split at episode starts, packed: by time, the longest segment first."""
 
     rows: Array
-    """For each packed row its place among ``[B * L]``, ``[R]``."""
+    """Each packed row's index into ``[B * L]``, ``[R]``."""
     batch_sizes: Array
-    """Pieces that are still going at each time."""
+    """Segments still running at each time."""
     sequence: Array
-    """The sequence that each piece is of, ``[S]``."""
+    """Each segment's sequence, ``[S]``."""
     carried: Array
-    """Whether a piece goes on from the state that its sequence began with, ``[S]``; else an episode begins."""
+    """Whether a segment continues from its sequence's initial state, ``[S]``; else an episode starts."""
 
 
 def pack_segments(starts: Array, mask: Array) -> Segments:
-    """How sequences are packed in which episodes begin.
+    """The packing of sequences, split where episodes start.
 
     >>> segments = pack_segments(np.array([[False, True, False]]), np.array([[True, True, True]]))
     >>> segments.rows.tolist(), segments.batch_sizes.tolist(), segments.carried.tolist()
     ([1, 0, 2], [2, 1], [False, True])
 
     Args:
-        starts: Where an episode begins, ``[B, L]``.
-        mask: Where there are steps, ``[B, L]``; those of a sequence are its first ones.
+        starts: True at an episode's first step, ``[B, L]``.
+        mask: True at real steps, ``[B, L]``; padding is at the end.
     """
     length = starts.shape[1]
     begins = starts & mask
@@ -158,27 +158,27 @@ def pack_segments(starts: Array, mask: Array) -> Segments:
 @final
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Rows of sequences ``[B, T]`` that follow each other, packed: by time, the longest first."""
+    """A contiguous span of each sequence ``[B, T]``, packed: by time, the longest first."""
 
     rows: Array
-    """For each packed row its place among ``[B * T]``, ``[R]``."""
+    """Each packed row's index into ``[B * T]``, ``[R]``."""
     batch_sizes: Array
-    """Sequences that are still going at each time."""
+    """Sequences still running at each time."""
     sequence: Array
-    """Which sequences they are, ``[S]``; those without a row are left out."""
+    """The sequences, ``[S]``; those with an empty span are left out."""
 
 
 def pack_spans(first: Array, count: Array, width: int) -> Spans:
-    """How some rows of every sequence are packed.
+    """The packing of one span of every sequence.
 
     >>> spans = pack_spans(np.array([1, 0, 2]), np.array([2, 3, 0]), width=4)
     >>> spans.rows.tolist(), spans.batch_sizes.tolist(), spans.sequence.tolist()
     ([4, 1, 5, 2, 6], [2, 2, 1], [1, 0])
 
     Args:
-        first: The first of a sequence's rows, ``[B]``.
-        count: How many there are, ``[B]``.
-        width: Rows that sequences have place for, T.
+        first: Each span's first row, ``[B]``.
+        count: Each span's length, ``[B]``.
+        width: The padded length T of the sequences.
     """
     order = np.argsort(-count, kind="stable")
     order = order[count[order] > 0]

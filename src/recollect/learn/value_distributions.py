@@ -1,4 +1,4 @@
-"""Distributions of returns: categories on a support (C51), and quantiles (QR-DQN)."""
+"""Return distributions: categorical on a fixed support (C51), and quantiles (QR-DQN)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["projected", "quantile_huber"]
 
 
 def projected(probs: Tensor, reward: Tensor, discount: Tensor, support: Tensor) -> Tensor:
-    """The distribution of ``reward + discount * z`` on the support again: algorithm 1 of Bellemare et al. (2017).
+    """The distribution of ``reward + discount * z`` projected onto the support: algorithm 1 of Bellemare et al. (2017).
 
     Args:
-        probs: Of the atoms after the step, ``[B, n]``.
+        probs: Probabilities of the next state's atoms, ``[B, n]``.
         reward: ``[B]``.
-        discount: ``[B]``; 0 where it terminated.
+        discount: ``[B]``; 0 where the episode terminated.
         support: The atoms ``[n]``, evenly spaced.
 
     >>> projected(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([0.5]), torch.ones(1), torch.tensor([-1.0, 0.0, 1.0]))
@@ -24,7 +24,7 @@ def projected(probs: Tensor, reward: Tensor, discount: Tensor, support: Tensor) 
     lowest, highest, atoms = support[0], support[-1], len(support)
     shifted = (reward[:, None] + discount[:, None] * support).clamp(lowest, highest)
     place = (shifted - lowest) * ((atoms - 1) / (highest - lowest))
-    place = place.clamp(0, atoms - 1)  # rounding may go beyond
+    place = place.clamp(0, atoms - 1)  # against rounding
     lower = place.floor()
     to_upper = place - lower
     index = lower.long()
@@ -33,7 +33,7 @@ def projected(probs: Tensor, reward: Tensor, discount: Tensor, support: Tensor) 
 
 
 def quantile_huber(quantiles: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
-    """The loss of quantiles for samples of their target: equation 10 of Dabney et al. (2018).
+    """The quantile Huber loss: equation 10 of Dabney et al. (2018).
 
     The sum over quantiles of the mean over targets of |tau - 1{u < 0}| L(u) / kappa, with u = target - quantile and
     Huber's L.

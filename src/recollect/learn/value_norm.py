@@ -1,4 +1,4 @@
-"""Values as critics learn them: as they are, or less a running mean over a running deviation of returns."""
+"""Value normalisation by running statistics of returns, with or without PopArt."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["ValueNorm"]
 
 @final
 class ValueNorm(nn.Module):
-    """Between a critic's outputs and values.
+    """Converts between a critic's normalised outputs and values.
 
     Args:
-        kind: ``"none"``; ``"running"``: outputs are values less their mean, over their deviation; ``"popart"``: and the
-            last layer is rescaled with these, so that values stay as they were (van Hasselt et al. 2016).
+        kind: ``"none"``; ``"running"``: outputs are (value - mean) / std; ``"popart"``: and the last layer is rescaled
+            when the statistics change, so that values are preserved (van Hasselt et al. 2016).
     """
 
     mean: Tensor
@@ -29,7 +29,7 @@ class ValueNorm(nn.Module):
     def __init__(self, kind: Literal["none", "running", "popart"], critic: AgentNetworks) -> None:
         super().__init__()
         if kind == "popart" and not critic.last_layer:
-            raise OptionError("value_norm", "not be popart with a network of one's own", repr(kind))
+            raise OptionError("value_norm", "not be popart with a custom network", repr(kind))
         self.rms = None if kind == "none" else RunningMeanStd()
         self.register_buffer("mean", torch.zeros(()))  # of the running statistics, in the critic's precision
         self.register_buffer("std", torch.ones(()))
@@ -38,11 +38,11 @@ class ValueNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, returns: Tensor, mask: Tensor | None, critic: AgentNetworks) -> None:
-        """Take returns in.
+        """Update the statistics with returns.
 
         Args:
-            mask: Which of them count.
-            critic: What popart rescales.
+            mask: Which returns count.
+            critic: The critic whose last layer PopArt rescales.
         """
         if self.rms is None:
             return
@@ -57,14 +57,14 @@ class ValueNorm(nn.Module):
             bias.mul_(std / self.std).add_((mean - self.mean) / self.std)
 
     def normalize(self, values: Tensor) -> Tensor:
-        """Values as the critic gives them."""
+        """Values as normalised outputs."""
         return values if self.rms is None else (values - self.mean) / self.std
 
     def outputs_before(self, values: Tensor) -> Tensor:
-        """What the critic gave for values before the last update of the statistics, or would give now by popart."""
+        """Outputs for old values: by the statistics before the last update, or by the current ones with PopArt."""
         mean, std = self._before
         return self.normalize(values) if self.rms is None or self._rescales else (values - mean) / std
 
     def denormalize(self, outputs: Tensor) -> Tensor:
-        """Values, of what the critic gives."""
+        """Normalised outputs as values."""
         return outputs if self.rms is None else outputs * self.std + self.mean

@@ -1,4 +1,4 @@
-"""What comes out of a memory."""
+"""Batches: named arrays, nested like the schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Nest(dict[str, Any]):
         self[name] = value
 
     def copy(self) -> Self:
-        """The same entries in a new one."""
+        """A shallow copy."""
         return type(self)(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -54,7 +54,7 @@ def _describe(key: str, value: Any) -> str:
 
 
 def entry(batch: Batch, path: str) -> Any:
-    """What a batch has at a path such as ``"obs/camera"``."""
+    """The entry of a batch at a path such as ``"obs/camera"``."""
     here: Any = batch
     for part in path.split("/"):
         here = here[part]

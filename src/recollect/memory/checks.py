@@ -1,4 +1,4 @@
-"""Arguments of a memory, each returned as it is used or refused with its rule."""
+"""Validation of a memory's arguments: each is returned in the form that is used, or refused."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def row_names(batch: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 def finite(errors: np.ndarray[Any, Any], lanes: Any, serials: Any) -> np.ndarray[Any, Any]:
-    """Errors as float64, if they are numbers, finite and as many as the rows."""
+    """Errors as finite float64, one for each row."""
     if errors.shape != serials.shape or serials.ndim != 1 or errors.dtype.kind not in "fiub":
         rule = f"be numbers of shape {list(serials.shape)}"
         raise PriorityError("errors", rule, f"{errors.dtype}{list(errors.shape)}")
     with np.errstate(over="ignore"):
         values = errors.astype(np.float64)
-    bad = ~np.isfinite(values)  # also those that a wider type could hold
+    bad = ~np.isfinite(values)  # also what overflows float64
     if bad.any():
         row = int(bad.argmax())
         where = f"row {row} (lane {lanes[row]}, serial {serials[row]})"
@@ -104,10 +104,9 @@ def real(name: str, value: Any, low: float, high: float) -> float:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether some values of a masked array are none.
+    """Whether a masked array has masked values.
 
-    ``np.ma`` is imported when it is first used; not here, where it would not be needed and would be one lock more. Who
-    has not imported it has no masked arrays.
+    ``np.ma`` is not imported here: that takes an import lock, and whoever has not imported it has no masked arrays.
     """
     masked = sys.modules.get("numpy.ma")
     return type(value) is not np.ndarray and masked is not None and bool(masked.is_masked(value))
@@ -119,7 +118,7 @@ def is_number(value: Any) -> bool:
 
 
 def brief(value: Any) -> str:
-    """A value for a message, however long it is."""
+    """A value for a message, at most a line long."""
     try:
         text = repr(value)
     except ValueError:  # Python writes out no number of thousands of digits
@@ -144,7 +143,7 @@ def row_count(capacity: Any, lanes: int, row_nbytes: int) -> int:
 
 
 def path(name: str, value: Any) -> Path:
-    """A path that leads somewhere: an empty one would be the current folder."""
+    """A path that is not empty: an empty one would be the current folder."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise OptionError(name, "be a path", brief(value))
     return Path(value)
@@ -182,7 +181,7 @@ def some_lanes(lanes: Any, count: int) -> Any:
 
 
 def rows(lanes: Any, serials: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Lanes and serials of rows, as many of the one as of the other."""
+    """Lanes and serials of rows, equally many."""
     which, where = np.atleast_1d(host("serials", serials)), np.atleast_1d(host("lanes", lanes))
     for name, array in (("lanes", where), ("serials", which)):
         if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:

@@ -1,4 +1,4 @@
-"""What is saved to a folder, as arrays of bytes instead."""
+"""The files of a saved folder as byte arrays, for pickling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def packed(save: Callable[[str], None]) -> dict[str, Any]:
 
 @contextmanager
 def unpacked(files: Mapping[str, Any]) -> Iterator[Path]:
-    """A folder with these files, as long as it is needed."""
+    """A temporary folder with these files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         for file, content in files.items():

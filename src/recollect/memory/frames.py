@@ -1,4 +1,4 @@
-"""Frame stacks while acting, as the memory makes them while learning."""
+"""Frame stacking while acting, the same as the memory does while sampling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FrameStack:
 
     Args:
         frames: How many, the newest last.
-        lanes: Environments side by side: observations ``[lanes, ...]`` come out as ``[lanes, frames, ...]``. None: one
+        lanes: Vectorised environments: observations ``[lanes, ...]`` come out as ``[lanes, frames, ...]``. None: one
             environment, ``[...]`` to ``[frames, ...]``.
 
     >>> stack = FrameStack(3)
@@ -35,17 +35,17 @@ class FrameStack:
         self._kept: np.ndarray[Any, Any] | None = None
 
     def __call__(self, obs: Any, starts: Any = False) -> np.ndarray[Any, Any]:
-        """The stacks that end with these observations, in an array of their own.
+        """The stacks that end with these observations, in a new array.
 
         Args:
-            starts: Where they are the first of an episode, ``[lanes]`` or one for all. All are at the first call.
+            starts: True where an episode starts, ``[lanes]`` or one for all. All start at the first call.
         """
         frame = host("obs", obs)
         frame = frame[None] if self._lanes is None else frame
         shape = (self._lanes or 1, *frame.shape[1:])
         if frame.shape != shape or (self._kept is not None and self._kept.shape[2:] != shape[1:]):
-            wanted = shape if self._kept is None else (shape[0], *self._kept.shape[2:])
-            raise OptionError("obs", f"have shape {list(wanted)}", list(frame.shape))
+            expected = shape if self._kept is None else (shape[0], *self._kept.shape[2:])
+            raise OptionError("obs", f"have shape {list(expected)}", list(frame.shape))
         begun = np.asarray(starts, bool)
         if begun.shape not in ((), (shape[0],)):
             raise OptionError("starts", f"be one flag or have shape {[shape[0]]}", list(begun.shape))
@@ -60,7 +60,7 @@ class FrameStack:
 
     @property
     def kept(self) -> np.ndarray[Any, Any] | None:
-        """The stacks of now, ``[lanes, frames, ...]``, to go on from later; None before the first call."""
+        """The current stacks, ``[lanes, frames, ...]``, as a state to restore; None before the first call."""
         return None if self._kept is None else self._kept.copy()
 
     @kept.setter

@@ -1,4 +1,4 @@
-"""Hindsight: transitions read as if another goal had been meant (Andrychowicz et al. 2017)."""
+"""Hindsight experience replay: transitions relabelled with achieved goals (Andrychowicz et al. 2017)."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ __all__ = ["Hindsight"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Judge: TypeAlias = Callable[[Array, Array], Any]
-"""From goals that were achieved and goals that were desired, ``[B, ...]`` each, to a value of each ``[B]``."""
+"""A function of achieved and desired goals ``[B, ...]`` to a value of each ``[B]``."""
 
 _STRATEGIES = ("future", "final", "episode")
-_TRIES = 100  # batches that others may overwrite while they are read
+_TRIES = 100  # attempts at a batch that writers overwrite while it is read
 _LANE = 1 << 40  # serials of a lane, for places in order
 
 
 @final
 class Hindsight:
-    """A way of reading: goals, rewards and ends of some transitions are those of a goal that was achieved later.
+    """HER as a way of sampling: some transitions get the goal, reward and end of a goal that was achieved later.
 
     Nothing is stored for it. The memory holds ``obs`` with ``achieved_goal`` and ``desired_goal``, as Gymnasium's goal
-    environments show it, and reads single steps.
+    environments return it, and reads single steps.
 
     Args:
-        strategy: Where the goal is from: ``"future"``: this step or a later one of the episode; ``"final"``: the last;
-            ``"episode"``: any. Of an episode that goes on or was partly overwritten, what there is of it.
-        k: Of ``k + 1`` transitions, ``k`` get another goal.
-        reward: A transition's reward from what was achieved by it and what was desired.
-        terminated: Whether it ends the episode; None: another goal leaves ends as they are.
-        seed: Of what is drawn. None: a fresh one.
+        strategy: Which achieved goal replaces the desired one: ``"future"``: that of this step or a later one of the
+            episode; ``"final"``: of the last; ``"episode"``: of any. Of an unfinished or partly overwritten episode,
+            the steps held.
+        k: The paper's k: of ``k + 1`` transitions, ``k`` are relabelled.
+        reward: The reward function of achieved and desired goals.
+        terminated: Whether reaching the goal terminates the episode, as such a function; None: relabelling leaves
+            terminations as they are.
+        seed: Seed of the relabelling. None: a random one.
 
     >>> import recollect as rc
     >>> schema = rc.Schema(obs={"achieved_goal": rc.Field((1,)), "desired_goal": rc.Field((1,))}, reward=rc.Field())
@@ -76,7 +78,7 @@ class Hindsight:
 
     @property
     def random_state(self) -> dict[str, int]:
-        """The seed, and how many batches were drawn; setting it back repeats the same draws."""
+        """The seed and the number of batches drawn; restoring it repeats the same draws."""
         return {"seed": self._seed, "batches": self._batches}
 
     @random_state.setter
@@ -85,7 +87,7 @@ class Hindsight:
         self._batches = whole("batches", state["batches"], 0, 2**63 - 1)
 
     def sample(self, memory: Memory, size: int) -> Batch:
-        """Draw ``size`` transitions by the memory's sampler, some of which get another goal.
+        """Draw ``size`` transitions by the memory's sampler and relabel some.
 
         ``relabelled [B]`` says which.
         """
@@ -107,14 +109,14 @@ class Hindsight:
         raise OptionError("memory", "keep rows for longer than reading them takes", f"{_TRIES} batches overwritten")
 
     def _goals(self, memory: Memory, lanes: Array, serials: Array, where: Array) -> Array:
-        """A goal that was achieved in the same episode, for each of some rows."""
+        """A goal achieved in the same episode, for each row."""
         episodes = memory.episodes
         place = np.searchsorted(episodes.lane * _LANE + episodes.start, lanes * _LANE + serials, side="right") - 1
         there = (place >= 0) & (episodes.lane[place] == lanes) & (serials < (episodes.start + episodes.length)[place])
         if not there.all():
             raise StaleRows("rows", "be of episodes that are held still", "some that were overwritten meanwhile")
         over = episodes.terminated | episodes.truncated
-        last = (episodes.start + episodes.length - np.where(over, 1, 2))[place]  # the newest step's outcome is to come
+        last = (episodes.start + episodes.length - np.where(over, 1, 2))[place]  # an open one's newest is incomplete
         last = np.maximum(last, serials)
         first = serials
         if self.strategy == "final":
@@ -129,16 +131,16 @@ class Hindsight:
         achieved = batch["next_obs"]["achieved_goal"][chosen]
         for name in ("obs", "next_obs"):
             batch[name]["desired_goal"][chosen] = goal
-        batch["reward"][chosen] = self._judged("reward", self._reward, achieved, goal)
+        batch["reward"][chosen] = self._evaluated("reward", self._reward, achieved, goal)
         if self._terminated is not None:
-            ends = self._judged("terminated", self._terminated, achieved, goal).astype(bool)
+            ends = self._evaluated("terminated", self._terminated, achieved, goal).astype(bool)
             batch["terminated"][chosen] = ends
             batch["discount"][chosen] = np.where(ends, 0.0, gamma)
             batch["truncated"][chosen] &= ~ends
         batch["relabelled"][chosen] = True
 
     @staticmethod
-    def _judged(name: str, judge: Judge, achieved: Array, goal: Array) -> Array:
+    def _evaluated(name: str, judge: Judge, achieved: Array, goal: Array) -> Array:
         found = np.asarray(judge(achieved, goal))
         if found.shape != (len(goal),):
             raise OptionError(name, f"give a value of each goal, {[len(goal)]}", list(found.shape))

@@ -1,4 +1,4 @@
-"""Where the fields of a row lie."""
+"""The byte layout of a row."""
 
 from __future__ import annotations
 

@@ -37,13 +37,13 @@ class Memory:
 
     Args:
         capacity: Rows in all, closing rows included; a multiple of ``lanes``.
-        lanes: Environments that write side by side; values of a step then have a first axis ``[lanes, ...]``. None:
+        lanes: Vectorised environments that write; values of a step then have a first axis ``[lanes, ...]``. None:
             one environment, and values without that axis.
         stack: Frames to stack when an observed field is read, by name; the episode's first frame is repeated.
         max_episodes: Ended episodes to keep: beyond them the oldest are forgotten, and their RAM goes back to the
             system. Where several processes write, every lane keeps its share of them. None: all there is room for.
-        storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. There must be none yet;
-            ``Memory.open`` goes on with those that are there.
+        storage: Where rows live: ``Ram()``, ``Mapped(path)`` or ``Shared(name)``. It must be new; ``Memory.open``
+            opens existing storage.
         threads: Threads that may share the copying of a batch of 8 MiB or more, 1 or 2.
 
     >>> import recollect as rc
@@ -78,7 +78,7 @@ class Memory:
         self.max_episodes = None if max_episodes is None else checks.whole("max_episodes", max_episodes, 1, 2**62)
         self._threads = checks.whole("threads", threads, 1, 2)
         self.bare = lanes is None
-        """Whether values come without a lane axis, since there is one environment."""
+        """Whether values have no lane axis, since there is one environment."""
         self._span = self.capacity // self.lanes
         spec = self.window.spec()
         least = rows_read(spec, max(self.stack.values(), default=1))
@@ -105,9 +105,9 @@ class Memory:
     def append(self, /, *, lanes: Any = None, **step: Any) -> None:
         """Append one step of all lanes, or of some.
 
-        A step brings every field, ``terminated`` and ``truncated``. Where an episode ends it also brings what was seen
-        after its last step as ``final_<field>`` of every observed field: required where truncated, otherwise the last
-        observation stands in. Rows of lanes that did not end are not looked at there, and may be None.
+        A step has every field, ``terminated`` and ``truncated``. Where an episode ends it also has the final
+        observation as ``final_<field>`` of every observed field: required where truncated, otherwise the last
+        observation stands in. Final values of lanes that did not end are ignored, and may be None.
 
         Args:
             lanes: Lanes that step, ``[k]`` numbers or a boolean mask, with values ``[k, ...]``; or one lane's
@@ -172,7 +172,7 @@ class Memory:
     def sample_bytes(
         self, size: int, count: int, *, head: bytes = b"", first_lane: int = 0, beta: float | None = None
     ) -> bytes:
-        """Draw ``count`` batches, each by itself, straight into bytes that can be sent.
+        """Draw ``count`` independent batches, serialised to bytes without a copy.
 
         A batch is its arrays in the order of ``sample``, each padded with zeros to a multiple of 64 bytes.
 
@@ -201,7 +201,7 @@ class Memory:
         return self._reader.room(1) > 0
 
     def read(self, lanes: Any, serials: Any) -> Batch:
-        """Read rows of one's own choice through the window, for instance those of an earlier batch.
+        """Read chosen rows through the window, for instance those of an earlier batch.
 
         Raises:
             StaleRows: If a row was overwritten, is not complete yet, or cannot begin this window.
@@ -276,7 +276,7 @@ class Memory:
 
     @property
     def used_nbytes(self) -> int:
-        """The part of these bytes that rows take which are held now, closing rows included."""
+        """Bytes of the rows held now, closing rows included."""
         tails, heads = self._store.heads()
         return int(self.nbytes * (int((heads - tails).sum()) / self.capacity))
 
@@ -313,12 +313,12 @@ class Memory:
 
     def draw_counts(self, rows: Mapping[str, Any]) -> Any:
         """How often each of some rows (``lanes`` and ``serials``, as in a batch) was drawn since ``count_draws``,
-        ``[B]``; 0 of those that are held no more. None unless draws are counted.
+        ``[B]``; 0 for rows no longer held. None unless draws are counted.
         """
         return self._reader.draw_counts(*checks.row_names(rows))
 
     def census(self, most: int = 1_000_000) -> Nest:
-        """Rows in numbers: ``rows`` looked at, every ``stride``-th one so that they are at most ``most``, and bins.
+        """Histograms of the rows: over ``rows`` of them, every ``stride``-th so that they are at most ``most``.
 
         ``ages``: rows from the newest to as old as a row can be. ``drawn_ages``: draws of these, and ``draws_each``:
         rows by their draws (none, 1, 2 to 3, 4 to 7 and so on), both None unless draws are counted. ``priorities``:
@@ -346,8 +346,8 @@ class Memory:
 
     @property
     def random_state(self) -> dict[str, int]:
-        """State of the memory's generator, and how many batches it drew; setting it back repeats the same draws from
-        the same rows and priorities. An epoch of ``Shuffled`` starts anew.
+        """State of the memory's generator, and how many batches it drew; restoring it repeats the same draws from
+        the same rows and priorities. ``Shuffled`` starts a new epoch.
         """
         return dict(zip(_RANDOM_STATE, self._reader.counts(), strict=False))
 
@@ -375,11 +375,11 @@ class Memory:
         return np.asarray(view[0] if self.bare else view)
 
     def slots(self, key: str) -> np.ndarray[Any, Any]:
-        """A field's slots, all of them, to look into and to write to: ``[lanes, rows, ...]``.
+        """A writable view of a field's slots: ``[lanes, rows, ...]``.
 
-        For what is known only later, such as advantages. Row ``serial`` of a lane lies in slot ``serial % rows``. What
-        is written here is not followed: every save of this memory from now on writes all rows, and journals, and other
-        processes' saves of shared rows, do not have it.
+        For values that are known only later, such as advantages. Row ``serial`` of a lane is in slot ``serial % rows``.
+        Such writes are not tracked: every later save of this memory writes all rows, and journals, and other processes'
+        saves of shared rows, do not have them.
         """
         view = self._store.view(self.schema.columns.index(self.schema[key]), True)
         self._subject.followed = False
@@ -403,7 +403,7 @@ class Memory:
             f"{self.nbytes / 2**20:.1f} MiB, {self.sampler}, {self.window}, {self.schema})"
         )
 
-    # ---- on to other memories --------------------------------------------------------------------------------------
+    # ---- transfer to other memories --------------------------------------------------------------------------------
 
     @property
     def heads(self) -> np.ndarray[Any, Any]:
@@ -417,8 +417,8 @@ class Memory:
 
     @property
     def standing(self) -> tuple[float, float]:
-        """What draws are in proportion to: the sum over all rows that can be drawn (of priorities raised to alpha, or 1
-        each where all are drawn alike), and the least of a row.
+        """The total and the smallest sampling weight: over all rows that can be drawn, priorities raised to alpha, or 1
+        each with a uniform sampler.
         """
         return self._reader.standing()
 
@@ -426,7 +426,7 @@ class Memory:
         """Rows as bytes, closing rows included, for ``receive_rows`` of another memory of the same schema.
 
         Args:
-            runs: Lane, first serial and count of rows that there are, ``[n, 3]``. Nothing may overwrite them meanwhile.
+            runs: Lane, first serial and count of rows held, ``[n, 3]``. Nothing may overwrite them meanwhile.
             serials: Lane, first serial and count of each run at the receiver; None: as here.
         """
         table = np.asarray(runs, np.int64).reshape(-1, 3)
@@ -438,9 +438,9 @@ class Memory:
         return pack(self._store, self.schema, table, table if serials is None else serials)  # type: ignore[arg-type]
 
     def receive_rows(self, rows: bytes) -> int:
-        """Append packed rows; returns how many steps they were. Rows that lanes have already are passed over.
+        """Append packed rows; returns how many steps were new. Receiving is idempotent: known rows are skipped.
 
-        So rows that come twice are stored once. A run has to go on where its lane ends, or begin before that.
+        A run must begin at its lane's head or before it.
 
         Raises:
             OptionError: If they do not fit. Runs before the first that does not are stored.
@@ -458,7 +458,7 @@ class Memory:
             steps += fresh.steps
         return steps
 
-    # ---- lasting ---------------------------------------------------------------------------------------------------
+    # ---- persistence -----------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Put the rows of ``Mapped`` storage on disk; returns once they are there."""
@@ -467,15 +467,15 @@ class Memory:
     def save(self, folder: str | os.PathLike[str], *, compress: str | None = None, journal: str | None = None) -> None:
         """Save everything to a folder, in place of what was saved there before; see docs/format.md.
 
-        Once this returns the snapshot outlives any crash, and until then the one before it does. Saving to the same
-        folder again writes only what is new. It may run in a thread of its own: what is saved is the memory at one
-        instant. Steps that would overwrite rows not saved yet wait, and so does ``cut``; actors of shared memory do
-        not wait, and the rows they overwrite meanwhile are missing.
+        Once this returns the snapshot survives any crash, and until then the previous one does. Saving to the same
+        folder again is incremental. It may run in a background thread: what is saved is the memory at one instant.
+        Steps that would overwrite rows not saved yet wait, and so does ``cut``; actors of shared memory do not wait,
+        and the rows they overwrite meanwhile are missing.
 
         Args:
-            compress: ``"zstd"`` for segments compressed by Zstandard, which pays for images.
-            journal: Log what is appended from now on, until the next save; ``load`` appends it again. ``"written"``
-                outlives a crash of the program, ``"synced"`` one of the machine, at a price.
+            compress: ``"zstd"`` compresses segments by Zstandard, which pays for images.
+            journal: A write-ahead log of steps appended until the next save, which ``load`` replays. ``"written"``
+                survives a crash of the program, ``"synced"`` one of the machine, at a price.
         """
         save(self._subject, checks.path("folder", folder), SystemDisk(), codec_of(compress), journal)
 
@@ -493,15 +493,15 @@ class Memory:
     ) -> Memory:
         """The memory that was saved to a folder: its next batches are those that the saved one would have drawn.
 
-        Episodes that were going on still are; call ``cut`` if their environments start anew. A journal is appended but
-        not gone on with: call ``save`` with one again.
+        Open episodes stay open; call ``cut`` if their environments were reset. A journal is replayed but not continued:
+        call ``save`` with one again.
 
         Args:
             sampler: Another sampler than the saved one; priorities stay if it keeps them in the same way.
-            window: Another window. Priorities start anew.
-            stack: Other frame counts. Priorities start anew.
-            storage: Where rows live; there must be none yet.
-            salvage: Take a damaged journal up to the damage.
+            window: Another window; resets priorities.
+            stack: Other frame counts; resets priorities.
+            storage: Where rows live; it must be new.
+            salvage: Replay a damaged journal up to the damage.
 
         Raises:
             SnapshotError: If a file is missing, damaged, foreign or of a newer version; the message says which.
@@ -514,7 +514,7 @@ class Memory:
         return memory
 
     def export(self, path: str | os.PathLike[str], *, kind: str | None = None) -> int:
-        """Write the ended episodes that are still whole to a dataset; returns how many (docs/datasets.md).
+        """Write all complete episodes to a dataset; returns how many (docs/datasets.md).
 
         Args:
             kind: ``"minari"``, ``"d4rl"`` or ``"npz"``. By default the path decides: ``.npz``, ``.hdf5`` for D4RL, or a
@@ -533,12 +533,12 @@ class Memory:
         float64: bool = False,
         **options: Any,
     ) -> Memory:
-        """A memory of a dataset's episodes, to be read through any window (docs/datasets.md).
+        """A memory filled with a dataset's episodes (docs/datasets.md).
 
         Args:
-            kind: As of ``export``; by default what is found decides.
+            kind: As of ``export``; by default it is detected.
             infos: Infos to keep as fields.
-            float64: Whether to keep float64 as it is instead of as float32.
+            float64: Whether to keep float64, rather than convert it to float32.
             options: ``sampler``, ``window``, ``stack``, ``storage``, ``seed`` and ``threads``, as of a new memory.
         """
         schema, episodes, rows = read_dataset(checks.path("path", path), kind, tuple(infos), float64=float64)
@@ -550,10 +550,10 @@ class Memory:
 
     @classmethod
     def open(cls, storage: Storage, **options: Any) -> Memory:
-        """The memory whose rows are in ``Mapped`` or ``Shared`` storage already.
+        """The memory in existing ``Mapped`` or ``Shared`` storage.
 
-        Episodes that were going on still are; call ``cut`` if their environments start anew. In shared memory the first
-        to write to a lane cuts it.
+        Open episodes stay open; call ``cut`` if their environments were reset. In shared memory a lane's new writer
+        cuts it.
 
         Args:
             options: ``sampler``, ``window``, ``stack``, ``max_episodes``, ``seed`` and ``threads``, as of a new memory.
@@ -564,12 +564,12 @@ class Memory:
         return cls(layout.schema, layout.lanes * layout.span, lanes, storage=Existing(storage), **options)
 
     def close(self) -> None:
-        """Let go of ``Mapped`` or ``Shared`` storage now rather than when the memory is garbage."""
+        """Release ``Mapped`` or ``Shared`` storage now rather than at garbage collection."""
         if self._ground.close():
             self._store = self._reader = self._subject.reader = Closed()  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles hold all rows, as a snapshot does, and put them into RAM again."""
+        """Copies and pickles hold all rows, as a snapshot does, and are restored in RAM."""
         if self._ground.guarded:
             raise OptionError("storage", "be Ram for a memory to be copied or pickled", "another", "Use save and load.")
         return _copied, (packed(self.save), self.sampler, self.window, self._threads)
@@ -585,7 +585,7 @@ class Memory:
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
         if self._ground.guarded:
             self._ground.write_to(lanes)
-        # A plain step of all lanes is what most calls bring, and a call more costs a tenth of it.
+        # Most calls append a well-formed step of all lanes; one more function call would cost a tenth of it.
         if lanes is None and not self.schema.branches and self._store.append(step, None, block):
             return
         write(self._store, self.schema, step, lanes, count=self.lanes, bare=self.bare, block=block)

@@ -1,4 +1,4 @@
-"""The newest steps of a memory, as they are stored."""
+"""The newest steps of a memory, without a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as bytes, on their way from one memory to another (docs/format.md, "Packed rows")."""
+"""Rows serialised for transfer between memories (docs/format.md, "Packed rows")."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REMEDY = "Only what pack_rows made of the same schema can be received."
 
 
 class Run(NamedTuple):
-    """Rows of one lane, one after the other, as they were packed."""
+    """Consecutive packed rows of one lane."""
 
     lane: int
     serial: int
@@ -42,17 +42,15 @@ class Run(NamedTuple):
 
 
 def pooled(nbytes: int) -> Array:
-    """Bytes for what came from elsewhere, handed out again once no array over them is left: fresh pages cost more than
-    copying.
-    """
+    """A buffer from a pool, reused once no array refers to it: fresh pages cost more than copying."""
     return _core.pooled(nbytes)
 
 
 def pack(store: _core.Store, schema: Schema, runs: Sequence[tuple[int, int, int]], named: Array) -> bytes:
-    """Runs of rows, each a lane, a serial and a count.
+    """Serialised runs of rows, each a lane, a serial and a count.
 
     Args:
-        named: What the receiver calls them, ``[n, 3]``.
+        named: The runs at the receiver, ``[n, 3]``.
     """
     table = np.asarray(runs, np.int64).reshape(-1, 3)
     rows = int(table[:, 2].sum())

@@ -1,4 +1,4 @@
-"""The parts a memory is put together from, refused where they are none."""
+"""Type checks of a memory's schema, sampler, window and storage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
 
 
 def check_parts(**parts: Any) -> None:
-    """Refuse what is no part of its kind; None is the default of all but the schema."""
+    """Refuse arguments of the wrong type; None is the default of all but the schema."""
     for name, part in parts.items():
         kind, example = _KINDS[name]
         if isinstance(part, type):

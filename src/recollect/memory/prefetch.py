@@ -1,4 +1,4 @@
-"""Batches drawn ahead of their use."""
+"""Prefetching: batches drawn by a background thread."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POLL = 0.05
 class Prefetch(Iterator[Any]):
     """An iterator over what ``draw`` returns, called by a background thread; use it in a ``with`` statement.
 
-    What comes out was drawn up to ``ahead`` calls earlier: priorities and rows that came since are not in it. An error
-    of ``draw`` is raised where its result would have come, and ends the iteration.
+    A batch was drawn up to ``ahead`` calls earlier, without the priorities and rows that came since. An error of
+    ``draw`` is raised in place of its batch, and ends the iteration.
     """
 
     def __init__(self, draw: Callable[[], Any], ahead: int) -> None:
         self._ready: queue.Queue[_Item] = queue.Queue(maxsize=ahead)
         self._stop = threading.Event()
-        # The thread knows neither this object nor the program's end, so both have to stop it.
+        # The thread holds no reference to this object, so a finalizer and an exit handler stop it.
         thread = threading.Thread(
             target=_work, args=(draw, self._ready, self._stop), name="recollect-prefetch", daemon=True
         )
@@ -66,7 +66,7 @@ class Prefetch(Iterator[Any]):
         self.close()
 
     def close(self) -> None:
-        """Stop the thread and let go of what it drew."""
+        """Stop the thread and drop its batches."""
         self._finish()
 
 

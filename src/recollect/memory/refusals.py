@@ -1,4 +1,4 @@
-"""Why rows cannot be had, in words."""
+"""Errors of rows that cannot be drawn or read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def not_enough(size: int, available: int, steps: int, span: int) -> NotEnoughRows:
-    """Of a batch that there are too few rows for; -1 are available where writers overtook the reader."""
+    """The error of a batch with too few rows; ``available`` is -1 if writers overtook the reader."""
     if available < 0:
         return NotEnoughRows(
             "capacity",
@@ -35,7 +35,7 @@ def not_enough(size: int, available: int, steps: int, span: int) -> NotEnoughRow
 
 
 def stale(place: int, lane: int, serial: int, tails: Array, heads: Array) -> StaleRows:
-    """Of a row that was asked for by its serial."""
+    """The error of a row that cannot be read by its serial."""
     known = 0 <= lane < len(heads)
     return StaleRows(
         f"row {place} (lane {lane}, serial {serial})",

@@ -1,4 +1,4 @@
-"""On-policy rollouts: steps that are appended, given advantages, read in epochs, and cleared."""
+"""On-policy rollout buffer: append steps, compute advantages, iterate in epochs, clear."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @final
 class Rollout:
-    """Steps of some environments under one policy. Every one of them, the newest too, is in every epoch.
+    """The steps of one policy in vectorised environments; an epoch has all of them.
 
-    A schema with ``value`` gets ``advantage`` and ``returns`` from ``finish``; groups of agents with values of their
-    own each get theirs. Rows lie in a memory (``rollout.memory``), so steps are appended as they are there.
+    If the schema has ``value``, ``finish`` computes ``advantage`` and ``returns``, for each group of agents that has
+    one. Rows live in a memory (``rollout.memory``) and are appended as there.
 
     Args:
-        schema: The fields of a step: what is seen and done, and what the policy adds, such as ``log_prob``.
-        length: Steps of a lane until it is full.
-        lanes: Environments side by side. None: one, and values without that axis.
+        schema: The fields of a step: observations, actions, and what the policy adds, such as ``log_prob``.
+        length: Steps of each lane: the rollout length T.
+        lanes: Vectorised environments. None: one, and values without that axis.
 
     >>> import recollect as rc
     >>> rollout = rc.Rollout(rc.Schema(obs=rc.Field(), value=rc.Field()), length=3, lanes=1, seed=0)
     >>> for t in range(3):
     ...     rollout.append(obs=[t], value=[0.5], reward=[1.0], terminated=[t == 1], truncated=[False])
-    >>> ahead = rollout.bootstrap(obs=[4.0])  # what returns go on from: here what is seen now, and nothing else
-    >>> rollout.finish(0.25 * ahead.obs, gamma=1.0, lam=1.0)
+    >>> last = rollout.bootstrap(obs=[4.0])  # observations to bootstrap from: here only the current one
+    >>> rollout.finish(0.25 * last.obs, gamma=1.0, lam=1.0)
     >>> [sorted(batch.advantage.tolist()) for batch in rollout.epochs(1, size=3)]
     [[0.5, 1.5, 1.5]]
     """
@@ -63,7 +63,7 @@ class Rollout:
         self.memory, self.schema, self.lanes = memory, memory.schema, memory.lanes
         self._span = memory.capacity // memory.lanes
         self.length = self._span // 2 - 1
-        self._began = np.zeros(self.lanes, bool)  # where an episode begins with the first row; not known of old rows
+        self._began = np.zeros(self.lanes, bool)  # whether the first row starts an episode; unknown for loaded rows
         self._table: Table | None = None
         self._epochs = 0
         self._recount()
@@ -97,7 +97,7 @@ class Rollout:
         self._table = None
 
     def clear(self) -> None:
-        """Let go of all steps, so that the next rollout begins. Episodes go on."""
+        """Remove all steps, for the next rollout. Open episodes continue."""
         self._began = np.where(self._counts > 0, self._last_ended(), self._began)
         self.memory.clear()
         self._counts[:] = 0
@@ -107,11 +107,11 @@ class Rollout:
     # ---- targets ---------------------------------------------------------------------------------------------------
 
     def bootstrap(self, **last: Any) -> Batch:
-        """Observations that returns may go on from, ``[M, ...]``: what every lane shows now, then what was seen after
-        truncated steps. Their values are what ``finish`` takes.
+        """Observations to bootstrap from, ``[M, ...]``: every lane's current one, then the final ones of truncated
+        episodes. ``finish`` takes their values.
 
         Args:
-            last: What every lane shows now, by field name, ``[lanes, ...]``.
+            last: Current observations by field name, ``[lanes, ...]``.
         """
         table = self._rows()
         lane, serial = table.lane[table.cut], table.serial[table.cut]
@@ -127,11 +127,11 @@ class Rollout:
             closing = self._view(column.key)[lane, (serial + 1) % self._span]
             now = given.astype(column.dtype, copy=False).reshape(self.lanes, *column.shape)
             found[column.key] = np.concatenate([now, closing])
-        table.ahead = found
+        table.bootstrap = found
         return nested(found)
 
     def before_bootstrap(self) -> Batch:
-        """The steps that what ``bootstrap`` gives was seen after, ``[M, ...]``: recurrent states go on from them. Zeros
+        """The steps before the observations of ``bootstrap``, ``[M, ...]``, whose recurrent states they continue. Zeros
         for lanes without a step.
         """
         table = self._rows()
@@ -155,18 +155,18 @@ class Rollout:
         reward: Callable[[str, Array], Array] | None = None,
         normalize: bool = False,
     ) -> None:
-        """Compute ``advantage`` and ``returns`` of every step by GAE; with values of rows these are TD(lambda) returns.
+        """Compute ``advantage`` by GAE(gamma, lambda), and ``returns``, which are advantage + value.
 
-        Where agents have rewards of their own and an ``agent_mask``, an agent's return ends where it leaves.
+        With per-agent rewards and an ``agent_mask``, an agent's return ends when it dies.
 
         Args:
-            next_value: Values ``[M, ...]`` of what ``bootstrap`` gave; by the name of the value field where there are
-                several.
-            value: Values ``[n, ...]`` of all steps as ``rows`` gives them, by name; None: those that rows hold.
-            n_step: Returns of so many rewards and the value after the last of them, in place of GAE.
-            bootstrap_on_truncation: Whether returns go on from the values of what was seen after truncated steps.
-            reward: What rewards ``[n, ...]`` are learned as, by the name of their value field.
-            normalize: Whether advantages are given less their mean, over their deviation, of agents who are there.
+            next_value: Values ``[M, ...]`` of the observations of ``bootstrap``; by the name of the value field if
+                there are several.
+            value: Values ``[n, ...]`` of all steps, in the order of ``rows``, by name; None: the stored ones.
+            n_step: n-step returns in place of GAE.
+            bootstrap_on_truncation: Whether to bootstrap from final observations of truncated episodes.
+            reward: Rewards ``[n, ...]`` in place of the stored ones, by the name of their value field.
+            normalize: Whether to normalise advantages to mean 0 and standard deviation 1, over agents alive.
         """
         table = self._rows()
         if value is None:
@@ -197,22 +197,22 @@ class Rollout:
     def _targets(
         self, name: str, value: Array, reward: Array, bootstrap: Array, terminated: Array, how: Mapping[str, Any]
     ) -> tuple[Array, Array, Array | None]:
-        """Advantages and returns of a value field, and who is there."""
+        """Advantages and returns of a value field, and its agent mask."""
         table = self._rows()
         if list(bootstrap.shape) != [self.lanes + len(table.cut), *value.shape[1:]]:
             shape = [self.lanes + len(table.cut), *value.shape[1:]]
             raise OptionError("next_value", f"have shape {shape}", list(bootstrap.shape))
         alive = table.fields.get(f"{name.removesuffix('value')}agent_mask")
         truncated, mask = table.truncated & ~terminated, np.ones(len(value), bool)
-        if alive is not None and reward.ndim > 1 and value.ndim > 1:  # agents who leave earn nothing more
-            ahead = table.ahead.get(f"{name.removesuffix('value')}agent_mask")
-            if ahead is None:
+        if alive is not None and reward.ndim > 1 and value.ndim > 1:  # dead agents get no more reward
+            next_alive = table.bootstrap.get(f"{name.removesuffix('value')}agent_mask")
+            if next_alive is None:
                 raise OptionError("rollout", "know who is there now", "nothing", "Call bootstrap before finish.")
-            terminated = terminated[:, None] | ~table.following(alive, ahead)
+            terminated = terminated[:, None] | ~table.next_values(alive, next_alive)
             truncated, mask = truncated[:, None] & ~terminated, alive
         reward = reward.astype(value.dtype)
         reward = np.broadcast_to(reward.reshape(reward.shape + (1,) * (value.ndim - reward.ndim)), value.shape)
-        parts = (reward, value, table.following(value, bootstrap), terminated, truncated, mask)
+        parts = (reward, value, table.next_values(value, bootstrap), terminated, truncated, mask)
         earned, now, after, *flags = map(table.dense, parts)
         ends: dict[str, Any] = dict(zip(("terminated", "truncated", "mask"), flags, strict=True))
         if "lam" in how:
@@ -228,27 +228,27 @@ class Rollout:
     def epochs(
         self, count: int, size: int, *, length: int | None = None, start_fields: str | tuple[str, ...] = ()
     ) -> Iterator[Batch]:
-        """Iterate over all steps ``count`` times, in another random order each time, about ``size`` at once.
+        """Minibatches of about ``size`` steps, over ``count`` shuffled epochs.
 
-        Minibatches of an epoch differ by one step at most, so that none is too small to learn from.
+        Minibatches of an epoch differ in size by at most one, so that none is too small to learn from.
 
         Args:
             size: Steps of a minibatch, or sequences.
-            length: Read sequences ``[B, length, ...]`` that follow one another in each lane, across ends of episodes:
-                ``starts`` is True where one begins, so that a recurrent state has to begin anew; ``mask`` is False,
-                and everything zero, where the lane had no more steps; ``lengths`` counts those it had.
-            start_fields: Fields wanted at the first step of sequences only, ``[B, ...]``, such as a recurrent state.
+            length: Read consecutive sequences ``[B, length, ...]`` of each lane, across episode ends: ``starts`` is
+                True where an episode begins and a recurrent state is reset; ``mask`` is False, and everything zero,
+                where the lane has no more steps; ``lengths`` counts its steps.
+            start_fields: Fields read at the first step of sequences only, ``[B, ...]``, such as a recurrent state.
         """
         count, size = checks.whole("count", count, 0, 2**31 - 1), checks.whole("size", size, 1, 2**31 - 1)
         if length is not None:
             length = checks.whole("length", length, 1, 2**31 - 1)
-        wanted = (start_fields,) if isinstance(start_fields, str) else tuple(start_fields)
+        first_only = (start_fields,) if isinstance(start_fields, str) else tuple(start_fields)
         table = self._rows()
-        for name in wanted:
+        for name in first_only:
             if length is None or name not in table.fields:
                 rule = f"name fields ({', '.join(table.fields)}) of sequences, which have a length"
                 raise OptionError("start_fields", rule, repr(name))
-        return self._minibatches(table, count, size, length, wanted)
+        return self._minibatches(table, count, size, length, first_only)
 
     def _minibatches(
         self, table: Table, count: int, size: int, length: int | None, start_fields: tuple[str, ...]
@@ -264,7 +264,7 @@ class Rollout:
     # ---- looking ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Steps there are."""
+        """Steps stored."""
         return len(self.memory)
 
     def __bool__(self) -> bool:
@@ -288,7 +288,7 @@ class Rollout:
 
     @property
     def full(self) -> bool:
-        """Whether a lane has all its steps; then the rollout has to be cleared before more."""
+        """Whether a lane has ``length`` steps, so that the rollout must be cleared before the next."""
         return self._most >= self.length
 
     @property
@@ -299,7 +299,7 @@ class Rollout:
     def __repr__(self) -> str:
         return f"Rollout({len(self):,} steps, {self.lanes} lanes of {self.length:,}, {self.schema})"
 
-    # ---- lasting ---------------------------------------------------------------------------------------------------
+    # ---- persistence -----------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save the steps to a folder, as ``Memory.save`` does."""
@@ -307,7 +307,7 @@ class Rollout:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Rollout:
-        """The rollout that was saved to a folder. Targets are to be computed again."""
+        """The rollout saved to a folder. Targets have to be computed again."""
         rollout = cls.__new__(cls)
         rollout._take(Memory.load(folder))
         return rollout

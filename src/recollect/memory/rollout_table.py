@@ -1,4 +1,4 @@
-"""The steps of a rollout in a table: one after the other, lane by lane."""
+"""The steps of a rollout as flat arrays, lane by lane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @final
 class Table:
-    """Steps one after the other, lane by lane."""
+    """Steps ``[n]``, lane by lane."""
 
     def __init__(self, episodes: Any, lanes: int, began: Array) -> None:
         order = np.argsort(episodes.lane, kind="stable")
@@ -34,17 +34,17 @@ class Table:
         self.starts[self.time == 0] = began[self.lane[self.time == 0]]
         self.cut = np.flatnonzero(self.truncated & ~self.terminated)
         self.newest = np.flatnonzero(np.diff(self.lane, append=-1))
-        """The last step of every lane that has any."""
+        """The index of each non-empty lane's last step."""
         self.fields: dict[str, Array] = {}
-        self.ahead: dict[str, Array] = {}
-        """What ``bootstrap`` gave."""
+        self.bootstrap: dict[str, Array] = {}
+        """The observations to bootstrap from."""
 
-    def following(self, values: Array, ahead: Array) -> Array:
-        """Values ``[n, ...]`` of what was seen after each step; ``ahead [M, ...]`` are those of what bootstrap gave."""
+    def next_values(self, values: Array, bootstrap: Array) -> Array:
+        """Values ``[n, ...]`` of each step's next observation; ``bootstrap [M, ...]`` are those of bootstrap ones."""
         after = np.zeros_like(values)
         after[:-1] = values[1:]
-        after[self.newest] = ahead[self.lane[self.newest]]
-        after[self.cut] = ahead[len(self.counts) :]
+        after[self.newest] = bootstrap[self.lane[self.newest]]
+        after[self.cut] = bootstrap[len(self.counts) :]
         return after
 
     def dense(self, values: Array) -> Array:
@@ -58,17 +58,17 @@ class Table:
         return np.asarray(values[self.time, self.lane])
 
     def rows(self, some: Array) -> Batch:
-        """Steps by their places."""
+        """Steps by index."""
         found = {key: values[some] for key, values in self.fields.items()}
         flags = {"terminated": self.terminated[some], "truncated": self.truncated[some]}
         return nested({**found, **flags, "lanes": self.lane[some], "serials": self.serial[some]})
 
     def chunks(self, length: int) -> Array:
-        """Places of steps that sequences begin with, which follow one another in each lane."""
+        """Indices of the first steps of consecutive sequences."""
         return np.flatnonzero(self.time % length == 0)
 
     def sequences(self, some: Array, length: int, start_fields: tuple[str, ...]) -> Batch:
-        """Sequences by the places of their first steps."""
+        """Sequences by the indices of their first steps."""
         there = np.minimum(self.counts[self.lane[some]] - self.time[some], length)
         mask = np.arange(length) < there[:, None]
         places = np.where(mask, some[:, None] + np.arange(length), 0)

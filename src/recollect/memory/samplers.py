@@ -1,4 +1,4 @@
-"""Which rows make a batch, and with what probability. Samplers hold settings; the state lives in the memory."""
+"""Samplers: which rows are drawn, with what probability. They hold settings; their state lives in the memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Uniform:
 @final
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A number that goes from ``start`` to ``end`` in ``steps`` batches and stays there.
+    """A linear schedule from ``start`` to ``end`` over ``steps`` batches, constant afterwards.
 
     >>> beta = Linear(0.4, 1.0, steps=100)
     >>> beta(0), beta(50), beta(1000)
@@ -62,7 +62,7 @@ class Linear:
         whole("steps", self.steps, 1, 2**63 - 1)
 
     def __call__(self, step: int) -> float:
-        """The number after so many batches."""
+        """The value after ``step`` batches."""
         done = min(max(step / self.steps, 0.0), 1.0)
         return self.start + (self.end - self.start) * done
 
@@ -75,10 +75,11 @@ class Prioritized:
     New rows enter with the largest priority so far. Weights are (N P)^-beta over the largest such weight in memory.
 
     Args:
-        alpha: 0 draws uniformly, 1 in full proportion.
-        beta: 0 corrects nothing, 1 corrects fully; or a function of the number of batches drawn, such as ``Linear``.
-        eps: Added to every error, so that no row falls out of reach.
-        stratified: Draw one row from each of equal parts of the total instead of independently.
+        alpha: Priority exponent; 0 is uniform.
+        beta: Exponent of importance-sampling weights, 1 corrects fully; or a function of the number of batches drawn,
+            such as ``Linear``.
+        eps: Added to every error, so that no priority is 0.
+        stratified: Draw one row from each of ``size`` equal strata of the total priority, rather than independently.
     """
 
     alpha: float = 0.6
@@ -114,10 +115,10 @@ class Shuffled:
 @final
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The newest rows, counted back in every lane alike, oldest first.
+    """The newest rows, equally many from every lane, oldest first.
 
-    Counted are rows that the window can be read from: in a lane whose episode goes on, the newest step is not among
-    them before its next observation is known.
+    Only rows that the window can start at count: an open episode's newest step does not, before its next observation is
+    known.
     """
 
     def spec(self) -> SamplerSpec:

@@ -1,4 +1,4 @@
-"""Steps on their way in: nested values made flat, odd ones made exact, wrong ones all named at once."""
+"""Validation of appended steps: flattened, converted to stored dtypes, all problems reported at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLAGS = ("terminated", "truncated")
 
 @final
 class _PerLane(list[Any]):
-    """One value a lane, None where there is none: how Gymnasium gives final observations."""
+    """One value a lane, None where there is none: Gymnasium's form of final observations."""
 
 
 def flatten(step: Mapping[str, Any], branches: frozenset[str]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def exact(schema: Schema, flat: Mapping[str, Any], *, width: int | None, block: 
             value = value_of(column.key, flat[column.key], column, lead, problems)
             if value is not None:
                 arrays[column.key] = value
-    for key in _FLAGS:  # a copy: ends that are counted are the ends that are written, whoever changes theirs meanwhile
+    for key in _FLAGS:  # copied, so that another thread cannot change flags between check and write
         if key in arrays:
             arrays[key] = arrays[key].copy()
     if all(key in arrays for key in _FLAGS):
@@ -112,7 +112,7 @@ def _lead(flat: Mapping[str, Any], width: int | None, *, block: bool) -> tuple[i
 
 
 def _array(value: Any) -> Array | None:
-    """The value as numbers, if it is any."""
+    """The value as a numeric array, if it is one."""
     try:
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     except (ValueError, TypeError, RuntimeError):
@@ -123,17 +123,17 @@ def _array(value: Any) -> Array | None:
 def value_of(
     name: str, value: Any, column: Column, lead: tuple[int | None, ...], problems: list[Problem]
 ) -> Array | None:
-    """A value as it is stored in a column; None, and a problem more, if it does not fit or something would be lost."""
+    """A value in the stored shape and dtype; None, and one more problem, if it does not fit without loss."""
     if is_masked(value):
         problems.append(Problem(name, "have no masked values", "some", "Fill them: value.filled(0)."))
         return None
     array = _array(value)
-    wanted = (*lead, *column.shape)
-    shape = f"[{', '.join('T' if n is None else str(n) for n in wanted)}]"
+    expected = (*lead, *column.shape)
+    shape = f"[{', '.join('T' if n is None else str(n) for n in expected)}]"
     if array is None:
         problems.append(Problem(name, f"be {column.dtype} numbers of shape {shape}", _brief(value)))
         return None
-    if array.ndim != len(wanted) or any(n not in (None, m) for n, m in zip(wanted, array.shape, strict=True)):
+    if array.ndim != len(expected) or any(n not in (None, m) for n, m in zip(expected, array.shape, strict=True)):
         remedy = "Every lane needs a value of its own." if array.ndim == len(column.shape) and lead else ""
         problems.append(Problem(name, f"have shape {shape}", str(list(array.shape)), remedy))
         return None
@@ -145,7 +145,7 @@ def value_of(
 
 
 def _misfit(array: Array, dtype: np.dtype[Any]) -> tuple[str, str, str] | None:
-    """The rule a value breaks by its dtype or range, what it was, and the remedy."""
+    """The rule that a value's dtype or range breaks, the value, and the remedy."""
     if array.dtype == dtype or array.size == 0:
         return None
     wider = "Give the field a wider dtype."
@@ -180,7 +180,7 @@ def _misfit(array: Array, dtype: np.dtype[Any]) -> tuple[str, str, str] | None:
 def _finals(
     schema: Schema, flat: Mapping[str, Any], arrays: Mapping[str, Array], problems: list[Problem], *, block: bool
 ) -> dict[str, Array]:
-    """What was seen after the last step of every episode that ends here: for a block a row each, else a row a lane."""
+    """Final observations of the episodes that end here: for a block a row each, else a row a lane."""
     observed = [column for column in schema if column.final_key is not None]
     ended = arrays["terminated"] | arrays["truncated"]
     needed = arrays["truncated"] & ~arrays["terminated"]
@@ -218,7 +218,7 @@ def _ended_rows(
     *,
     block: bool,
 ) -> Array | None:
-    """One final value an ended step, in order. Values of steps that did not end are not looked at."""
+    """One final value for each ended step, in order; values of other steps are ignored."""
     count = int(ended.sum())
     if is_masked(value):  # perhaps only where steps did not end
         shaped = value.shape == (*ended.shape, *column.shape)

@@ -1,10 +1,10 @@
-"""Quantities computed along time, over arrays ``[T, N]`` (or ``[T, N, ...]``), in float32 or float64.
+"""Return and advantage targets over arrays ``[T, N]`` (or ``[T, N, ...]``), in float32 or float64.
 
-Everywhere: ``reward[t]`` is what step t brought and ``next_value[t]`` the value of what was seen after that very step,
-which at a truncated step is the final observation, not the next episode's first. Where values are given as
-``[T + 1, N]``, ``next_value`` may be left out as long as no step of another episode follows a truncated one. Flags and
-``mask`` may have fewer trailing axes than values: ``[T, N]`` for values ``[T, N, A]``. Rows where ``mask`` is False
-come out as zero and pass nothing on.
+Everywhere ``reward[t]`` is the reward of step t and ``next_value[t]`` the value of its next observation, which at a
+truncated step is the final observation, not the next episode's first. Where values are given as ``[T + 1, N]``,
+``next_value`` may be left out as long as no step of another episode follows a truncated one. Flags and ``mask`` may
+have fewer trailing axes than values: ``[T, N]`` for values ``[T, N, A]``. Rows where ``mask`` is False come out as zero
+and break the recursion.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def discounted_returns(
     gamma: float = 0.99,
     mask: Any = None,
 ) -> Array:
-    """Discounted sums of rewards to the episode's end; ``next_value`` (default 0) continues them where it was cut off.
+    """Discounted returns to the episode's end; truncated ones are bootstrapped from ``next_value`` (default 0).
 
     >>> discounted_returns([[1.0], [1.0]], terminated=[[False], [True]], gamma=0.5).ravel().tolist()
     [1.5, 1.0]
@@ -77,7 +77,7 @@ def td_lambda(
     lam: float = 0.95,
     mask: Any = None,
 ) -> Array:
-    """TD(lambda) returns: r + gamma ((1 - lam) next_value + lam G'), from next_value alone where an episode is cut off.
+    """TD(lambda) returns: G = r + gamma ((1 - lambda) next_value + lambda G'), with next_value alone at truncations.
 
     >>> td_lambda([[1.0], [1.0]], [[4.0], [9.0]], terminated=[[False], [True]], gamma=0.5, lam=0.5).ravel().tolist()
     [2.25, 1.0]
@@ -97,7 +97,7 @@ def n_step_returns(
     gamma: float = 0.99,
     mask: Any = None,
 ) -> Array:
-    """Sums of up to ``n`` discounted rewards and the discounted value after the last of them.
+    """n-step returns: up to ``n`` discounted rewards and the discounted value after them.
 
     >>> n_step_returns([[1.0], [1.0]], [[4.0], [8.0]], n=2, terminated=[[False], [False]], gamma=0.5).ravel().tolist()
     [3.5, 5.0]
@@ -127,7 +127,7 @@ def vtrace(
     """V-trace targets and policy-gradient advantages (Espeholt et al., 2018).
 
     Args:
-        ratio: Probability of the action taken under the learnt policy over that under the acting one.
+        ratio: Importance ratio pi(a|s) / mu(a|s) of target policy to behaviour policy.
     """
     _check_unit(gamma=gamma, lam=lam)
     for name, bound in (("rho_bar", rho_bar), ("c_bar", c_bar)):
@@ -152,12 +152,12 @@ def retrace(
     lam: float = 1.0,
     mask: Any = None,
 ) -> Array:
-    """Retrace targets for Q of the actions taken (Munos et al., 2016).
+    """Retrace(lambda) targets for Q of the chosen actions (Munos et al., 2016).
 
     Args:
-        q: Q of the action taken, ``[T, N]``.
-        next_value: Q of what was seen after the step, averaged over the learnt policy.
-        ratio: Probability of the action taken under the learnt policy over that under the acting one.
+        q: Q of the chosen action, ``[T, N]``.
+        next_value: E_pi Q(s', .), the next state's expected Q under the target policy.
+        ratio: Importance ratio pi(a|s) / mu(a|s) of target policy to behaviour policy.
     """
     _check_unit(gamma=gamma, lam=lam)
     block = _Block(reward, terminated, truncated, mask)
@@ -166,7 +166,7 @@ def retrace(
 
 
 def normalize(values: Any, *, mask: Any = None, eps: float = 1e-8) -> Array:
-    """Values less their mean, over their standard deviation; masked ones count in neither and come out as zero.
+    """(values - mean) / std over ``mask``; masked values come out as zero.
 
     >>> normalize([[1.0, 3.0, 99.0]], mask=[[True, True, False]]).ravel().tolist()
     [-1.0, 1.0, 0.0]
@@ -204,7 +204,7 @@ class _Block:
         return self._flat(np.asarray(array, dtype=self.reward.dtype))
 
     def values(self, value: Any, next_value: Any) -> tuple[Array, Array]:
-        """Values before and after each step."""
+        """Values and next values of each step."""
         if next_value is not None:
             return self.like("value", value), self.like("next_value", next_value)
         longer = (self._shape[0] + 1, *self._shape[1:])

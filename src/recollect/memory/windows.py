@@ -1,4 +1,4 @@
-"""What a drawn row expands into. Windows hold settings; rows are read by the core."""
+"""Windows: what a drawn row expands into. They hold settings; the core reads the rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Window(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One step: fields ``[B, ...]``, ``next_...`` of observed fields, ``discount`` 0 if it terminated, else gamma.
+    """One-step transitions: fields ``[B, ...]``, ``next_...`` of observed ones, ``discount`` gamma, or 0 if terminated.
 
     A target is ``reward + discount * value(next_obs)``, with this window as with every other.
     """
@@ -78,9 +78,9 @@ class Transition:
 @final
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """Up to ``n`` steps of one episode: rewards summed with ``gamma``, ``next_...`` after the last of them.
+    """n-step transitions: the discounted sum of up to ``n`` rewards of one episode, ``next_...`` after the last.
 
-    ``discount`` is gamma to the number of steps taken, 0 if the episode terminated among them; a target is
+    ``discount`` is gamma^k for k steps taken, 0 if the episode terminated among them; a target is
     ``reward + discount * value(next_obs)``.
     """
 
@@ -103,20 +103,20 @@ class NStep:
 @final
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """``length`` consecutive steps, after up to ``burn_in`` earlier ones of the same episode that only warm up a state.
+    """``length`` consecutive steps, after up to ``burn_in`` earlier ones of the same episode for the recurrent state.
 
-    Fields come as ``[B, T, ...]`` with T = burn_in + length; observed fields have one more, ``[B, T + 1, ...]``: what
-    was seen after the last step. What is trained on is ``[:, burn_in:]``: where an episode began too late for all of
-    the burn-in, zeros stand in for it on the left, and where it ended too early, zeros follow on the right.
-    ``mask [B, T]`` is True for the steps to train on, ``lengths [B]`` counts them, and ``starts [B, T]`` is True where
-    an episode begins, so that a recurrent state has to begin anew. ``discount [B, T]`` is 0 where a step terminated,
-    else gamma. A drawn row is the first that is not burn-in, so every step of an episode is trained on equally often.
+    Fields are ``[B, T, ...]`` with T = burn_in + length; observed fields are ``[B, T + 1, ...]``, with the observation
+    after the last step. Steps to train on are ``[:, burn_in:]``: missing burn-in is zero-padded on the left, missing
+    steps on the right. ``mask [B, T]`` is True for the steps to train on, ``lengths [B]`` counts them, and
+    ``starts [B, T]`` is True where an episode begins and a recurrent state is reset. ``discount [B, T]`` is 0 where a
+    step terminated, else gamma. A drawn row is the first after the burn-in, so every step of an episode is trained on
+    equally often.
 
     Args:
-        overlap: Steps that neighbouring sequences share; sequences then start only every ``length - overlap`` steps
+        overlap: Steps shared by neighbouring sequences; sequences then start only every ``length - overlap`` steps
             of an episode. None: any row may start one.
-        across: Run on over episode ends. Observed fields then come as ``[B, T, ...]`` with ``next_...`` beside them.
-        start_fields: Fields wanted at the first real row only, ``[B, ...]``, such as a stored recurrent state.
+        across: Continue across episode ends. Observed fields are then ``[B, T, ...]`` with ``next_...`` beside them.
+        start_fields: Fields read at the first real row only, ``[B, ...]``, such as a stored recurrent state.
     """
 
     length: int
@@ -152,14 +152,14 @@ class Sequence:
 @final
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Whole ended episodes that are still there from their first step, padded with zeros to ``[B, T, ...]``.
+    """Complete episodes, zero-padded to ``[B, T, ...]``.
 
-    Observed fields have one more, ``[B, T + 1, ...]``. ``mask [B, T]`` is True for real steps, ``lengths [B]`` counts
+    Observed fields are ``[B, T + 1, ...]``. ``mask [B, T]`` is True for real steps, ``lengths [B]`` counts
     them, ``discount [B, T]`` is 0 where a step terminated, else gamma.
 
     Args:
-        length: T. Longer episodes are cut off after it. None: the longest of the batch.
-        packed: Lay episodes one after the other, ``[sum of lengths, ...]``, without padding.
+        length: T; longer episodes are truncated. None: the longest of the batch.
+        packed: Concatenate episodes, ``[sum of lengths, ...]``, without padding.
     """
 
     length: int | None = None

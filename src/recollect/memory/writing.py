@@ -1,4 +1,4 @@
-"""Steps on their way into rows."""
+"""Appending of validated steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(
     if store.append(step, lanes, block):
         return
     width = None if bare else count
-    if lanes is not None:  # a copy: what is checked is what is written, whoever changes theirs meanwhile
+    if lanes is not None:  # copied, so that another thread cannot change lanes between check and write
         lanes = some_lanes(lanes.copy() if isinstance(lanes, np.ndarray) else lanes, count)
         width = None if isinstance(lanes, int) else len(lanes)
     flat = step if schema.branches else flatten(step, schema.branches)

@@ -1,4 +1,4 @@
-"""What one row holds."""
+"""Fields, groups and schemas of rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Field:
     """Shape and dtype of one thing remembered at every step.
 
     Args:
-        role: ``"observed"`` fields are seen before a step and once more after the last (``final_...`` in a step,
+        role: ``"observed"`` fields have a value before each step and one after the last (``final_...`` in a step,
             ``next_...`` in a batch); ``"reward"`` fields are summed by n-step windows; ``"plain"`` fields are neither.
             By default the name decides: obs, state, avail_actions, agent_mask and position are observed, reward is a
             reward.
@@ -166,7 +166,7 @@ class Schema:
         return schema
 
     def with_fields(self, /, **fields: Field) -> Schema:
-        """This schema with some fields more; ``group/name`` is a field of a group.
+        """This schema with more fields; ``group/name`` is a field of a group.
 
         >>> Schema(obs=Field((4,))).with_fields(height=Field())
         Schema(obs: float32[4], reward: float32, height: float32)
@@ -205,7 +205,7 @@ class Schema:
 
 
 def join_columns(columns: list[Column], agents: dict[str, tuple[str, ...]]) -> Schema:
-    """A schema of columns that are known already."""
+    """A schema of given columns."""
     schema = Schema.__new__(Schema)
     schema._settle(columns, agents)
     for column in columns:
@@ -258,7 +258,7 @@ def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[st
     Args:
         above: The group it belongs to, if any.
         inner: Names that lead from the field to the leaf.
-        carried: Whether it holds what follows an observed field, unless its role says otherwise.
+        carried: Whether it is the ``next_...`` of an observed field, unless its role says otherwise.
     """
     for part in (*above, name):
         _check_name(part)
@@ -291,7 +291,7 @@ def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[st
 
 
 def _check_next(columns: tuple[Column, ...]) -> bool:
-    """True if rows need none after them: nothing is observed, or every observed field brings a ``next_`` of its own."""
+    """True if rows are independent: nothing is observed, or every observed field has its own ``next_...``."""
     keys = [column.key for column in columns]
     twice = {key for key in keys if keys.count(key) > 1}
     if twice:

@@ -1,4 +1,4 @@
-"""Fields from Gymnasium spaces, known by what they look like: this module imports no Gymnasium."""
+"""Fields from Gymnasium spaces, by duck typing: this module does not import Gymnasium."""
 
 from __future__ import annotations
 

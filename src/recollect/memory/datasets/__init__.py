@@ -1,4 +1,4 @@
-"""Episodes in the files of other projects: Minari, D4RL and NumPy's npz (docs/datasets.md)."""
+"""Dataset files: Minari, D4RL and npz (docs/datasets.md)."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
         steps = episode.steps
         for key in keys:
             parts[_name(key)].append(episode.columns[key][:steps])
-        following = episode.columns["next_obs"] if schema.loose else episode.columns["obs"][1 : steps + 1]
-        parts["next_observations"].append(following)
+        next_obs = episode.columns["next_obs"] if schema.loose else episode.columns["obs"][1 : steps + 1]
+        parts["next_observations"].append(next_obs)
         ends = np.zeros((2, steps), bool)
         ends[:, -1] = episode.terminated, episode.truncated
         parts["terminals"].append(ends[0])
@@ -52,9 +52,9 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
     h5py = open_h5py()
     try:
         with h5py.File(path, "r") as file:
-            wanted = [*_NAMES.values(), "terminals", "timeouts", "next_observations"]
-            wanted += [f"infos/{name}" for name in infos]
-            arrays = {name: file[name][()] for name in wanted if name in file}
+            names = [*_NAMES.values(), "terminals", "timeouts", "next_observations"]
+            names += [f"infos/{name}" for name in infos]
+            arrays = {name: file[name][()] for name in names if name in file}
     except OSError as error:
         raise DatasetError(str(path), "be an HDF5 file", error) from None
     return from_arrays(path, arrays, infos, float64=float64)
@@ -63,11 +63,11 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
 def from_arrays(
     path: Path, arrays: Mapping[str, Array], infos: tuple[str, ...], *, float64: bool
 ) -> tuple[Schema, Iterator[Episode], int]:
-    """Episodes from flat arrays. What was seen after a timeout is only known if ``next_observations`` is there.
+    """Episodes from flat arrays. Final observations of timeouts are only known from ``next_observations``.
 
-    Where it is not, the last step of an episode that did not terminate gives the final observation of the step before.
-    Where it is, and is not the observation of the next row within an episode, rows are transitions that have nothing
-    to do with their neighbours: the schema then has a ``next_obs`` of its own.
+    Without it, the last step of an episode that did not terminate becomes the final observation of the step before.
+    If it is not the next row's observation within an episode, rows are independent transitions: the schema then has its
+    own ``next_obs``.
     """
     missing = [name for name in (*_NAMES.values(), "terminals") if name not in arrays]
     if missing:
@@ -85,15 +85,15 @@ def from_arrays(
     values = {key: fits(array, fields[key]) for key, array in values.items()}
     terminals = np.asarray(arrays["terminals"]).reshape(total).astype(bool)
     timeouts = np.asarray(arrays.get("timeouts", np.zeros(total))).reshape(total).astype(bool)
-    following = arrays.get("next_observations")
-    if following is not None:
-        following = fits(np.asarray(following), fields["obs"])
-    for key, array in {**values, "next_observations": following}.items():
+    next_obs = arrays.get("next_observations")
+    if next_obs is not None:
+        next_obs = fits(np.asarray(next_obs), fields["obs"])
+    for key, array in {**values, "next_observations": next_obs}.items():
         if array is not None and len(array) != total:
             raise DatasetError(str(path), f"have {total} values of {key}", len(array))
-    loose = following is not None and not _follow(values["obs"], following, terminals | timeouts)
+    loose = next_obs is not None and not _is_next(values["obs"], next_obs, terminals | timeouts)
     if loose:
-        values = {"obs": values["obs"], "next_obs": following, **values}  # type: ignore[dict-item]
+        values = {"obs": values["obs"], "next_obs": next_obs, **values}  # type: ignore[dict-item]
         fields = {"obs": fields["obs"], "next_obs": fields["obs"], **fields}
     schema = Schema(**fields)
     ends = np.flatnonzero(terminals | timeouts) + 1
@@ -108,8 +108,8 @@ def from_arrays(
             columns = {key: array[start:end] for key, array in values.items()}
             if loose:
                 pass
-            elif following is not None:
-                columns["obs"] = np.concatenate([columns["obs"], following[end - 1 : end]])
+            elif next_obs is not None:
+                columns["obs"] = np.concatenate([columns["obs"], next_obs[end - 1 : end]])
             elif terminated:
                 columns["obs"] = np.concatenate([columns["obs"], columns["obs"][-1:]])
             else:
@@ -122,10 +122,10 @@ def from_arrays(
     return schema, episodes(), total + len(ends)
 
 
-def _follow(obs: Array, following: Array, ended: Array) -> bool:
-    """Whether what followed a step is what was seen at the next, within episodes."""
+def _is_next(obs: Array, next_obs: Array, ended: Array) -> bool:
+    """Whether ``next_obs[t]`` equals ``obs[t + 1]`` within episodes."""
     inside = ~ended[:-1]
-    return bool(np.array_equal(obs[1:][inside], following[:-1][inside], equal_nan=obs.dtype.kind == "f"))
+    return bool(np.array_equal(obs[1:][inside], next_obs[:-1][inside], equal_nan=obs.dtype.kind == "f"))
 
 
 def _name(key: str) -> str:

@@ -1,4 +1,4 @@
-"""An episode as arrays along time, on its way from one memory or file to another."""
+"""Episodes as arrays along time, for reading and writing datasets."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 @final
 @dataclass(frozen=True)
 class Episode:
-    """T steps by column: ``[T + 1, ...]`` for what is observed, ``[T, ...]`` for the rest.
+    """T steps by column: ``[T + 1, ...]`` for observed fields, ``[T, ...]`` for others.
 
-    A memory with next fields of its own has ``[T, ...]`` of everything.
+    With ``next_...`` fields in the schema, all are ``[T, ...]``.
     """
 
     columns: dict[str, Array]
@@ -40,9 +40,9 @@ class Episode:
 
 
 def read_episodes(store: _core.Store, layout: Layout, table: Any) -> Iterator[Episode]:
-    """The ended episodes that are still there from their first step, lane by lane, oldest first.
+    """The complete episodes, lane by lane, oldest first.
 
-    Episodes that are overwritten before their turn are left out.
+    Episodes that are overwritten before their turn are skipped.
     """
     schema, span = layout.schema, layout.span
     views = {column.key: store.view(index, False) for index, column in enumerate(schema)}

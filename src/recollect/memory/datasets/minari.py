@@ -1,7 +1,7 @@
-"""Episodes in Minari's HDF5 layout, read and written without Minari.
+"""Minari's HDF5 format, read and written without Minari.
 
-What Minari has no place for (agents' own rewards, fields beside observations and actions) lies in ``infos/recollect``,
-and the schema in ``metadata.json``, so that a memory comes back as it was.
+What Minari has no place for (per-agent rewards, fields beside observations and actions) is in ``infos/recollect``, and
+the schema in ``metadata.json``, so that a memory is restored exactly.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ def _episode(name: str, group: Any, schema: Schema, places: Mapping[str, str]) -
     columns = {}
     for column in schema:
         values = group[places[column.key]][()]
-        wanted = steps + (column.role == "observed")
+        expected = steps + (column.role == "observed")
         if places[column.key].startswith("infos/") and not places[column.key].startswith(_OURS):
             values = values[-steps:]  # the first is the reset's
-        if values.shape != (wanted, *column.shape):
+        if values.shape != (expected, *column.shape):
             raise DatasetError(
                 name,
-                f"hold {column.key} of shape {[wanted, *column.shape]}",
+                f"hold {column.key} of shape {[expected, *column.shape]}",
                 f"{values.dtype}{list(values.shape)}",
                 _JPEG,
             )
@@ -132,7 +132,7 @@ def _known(ours: Mapping[str, Any]) -> tuple[Schema, dict[str, str]]:
 def _guess(
     about: Mapping[str, Any], first: dict[str, Any], infos: tuple[str, ...], *, float64: bool
 ) -> tuple[Schema, dict[str, str]]:
-    """The schema of a dataset that somebody else made."""
+    """The schema of a dataset that recollect did not write."""
     spaces = {
         name: json.loads(about[f"{space}_space"]) for name, space in (("obs", "observation"), ("action", "action"))
     }
@@ -207,7 +207,7 @@ def _place(schema: Schema, column: Column) -> str:
 
 
 def _total_reward(schema: Schema, episode: Episode) -> Array:
-    """What all agents got together."""
+    """The sum of all agents' rewards."""
     total = np.zeros(episode.steps)
     for column in schema:
         if column.role == "reward":

@@ -1,4 +1,4 @@
-"""Segments as they are, or compressed by Zstandard."""
+"""Segment codecs: uncompressed, or Zstandard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Codec", "Plain", "Zstd", "codec_of", "expand"]
 @final
 @dataclass(frozen=True)
 class Written:
-    """What came out at the end: how many bytes, and their XXH64."""
+    """The number of bytes written, and their XXH64."""
 
     bytes: int
     xxh64: str
@@ -64,7 +64,7 @@ class _PlainOut:
 
 @final
 class Plain:
-    """Bytes as they are."""
+    """No compression."""
 
     suffix = ""
 
@@ -91,7 +91,7 @@ class _ZstdOut:
 
 @final
 class Zstd:
-    """Bytes compressed; pays for images."""
+    """Zstandard compression; pays for images."""
 
     suffix = ".zst"
 

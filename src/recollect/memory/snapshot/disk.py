@@ -1,4 +1,4 @@
-"""The file system as a snapshot uses it: few calls, each of which a test can make fail."""
+"""File-system calls of snapshots, few enough for tests to inject failures into each."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Disk(Protocol):
 
 @final
 class SystemDisk:
-    """The real one."""
+    """The operating system's file system."""
 
     def create(self, path: Path) -> int:
         """A new file, open for writing."""

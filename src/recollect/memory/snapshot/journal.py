@@ -32,7 +32,7 @@ _ABOUT, _ROWS, _CUT, _CLEAR, _FORGET = range(5)
 
 
 def begin_journal(disk: Disk, path: Path, layout: Layout, follows: str | None, *, synced: bool) -> int:
-    """A new journal, open at its end. It goes on where another one stopped, if that was one."""
+    """A new journal, open at its end; ``follows`` names the one that it continues."""
     about = {
         "format": FORMAT,
         "version": VERSION,
@@ -54,7 +54,7 @@ def begin_journal(disk: Disk, path: Path, layout: Layout, follows: str | None, *
 
 
 def replay(folder: Path, first: str, layout: Layout, store: _core.Store, *, salvage: bool) -> None:
-    """Append what a journal, and those that follow it, logged.
+    """Replay a journal and those that continue it.
 
     Args:
         salvage: Stop at the first record that is damaged instead of refusing the journal.
@@ -188,7 +188,7 @@ def _check_about(path: Path, kind: int, payload: bytes, layout: Layout) -> bool:
 
 
 def _follower(folder: Path, name: str, layout: Layout) -> str | None:
-    """The journal that goes on where another one stopped: of several, of saves that failed, the one with rows."""
+    """The journal that continues another: if failed saves left several, the one with rows."""
     found: dict[str, int] = {}
     for path in sorted(folder.glob("journal-*.log")):
         try:

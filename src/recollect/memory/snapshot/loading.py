@@ -1,4 +1,4 @@
-"""Reading a snapshot: every byte is checked before it is believed."""
+"""Loading snapshots: every byte is checked before it is used."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Opened:
         self._check_sizes()
 
     def _check_sizes(self) -> None:
-        """Refuse what would need more memory than the files account for."""
+        """Refuse a manifest that claims more memory than its files hold."""
         manifest = self._manifest
         for note in [*(segment.note for segment in manifest.segments), *([manifest.state] if manifest.state else [])]:
             os.close(_open_whole(self._folder / note.file, note))
@@ -67,10 +67,10 @@ class Opened:
                 path = self._folder / segment.note.file
                 raise SnapshotError(str(path), f"hold at most {4 * SEGMENT_ROWS} rows", segment.rows, _DAMAGED)
         if self._same and self._sampler is not None and self._sampler.spec()[0] == "prioritized":
-            wanted = STATE_HEADER + 8 * manifest.layout.lanes * manifest.layout.span
+            expected = STATE_HEADER + 8 * manifest.layout.lanes * manifest.layout.span
             found = manifest.state.bytes if manifest.state else 0
-            if found != wanted:
-                raise SnapshotError(str(self._folder), f"hold {wanted} bytes of priorities", found, _DAMAGED)
+            if found != expected:
+                raise SnapshotError(str(self._folder), f"hold {expected} bytes of priorities", found, _DAMAGED)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Opened:
         }
 
     def fill(self, subject: Subject, *, salvage: bool) -> None:
-        """Give an empty memory what was saved."""
+        """Fill an empty memory with the saved rows and state."""
         manifest = self._manifest
         # One buffer for all: fresh pages, and those of mapped files, cost more than the reading.
         buffer = np.empty(max((segment.note.bytes for segment in manifest.segments), default=0), np.uint8)
@@ -118,8 +118,8 @@ class Opened:
         state: Array = np.empty(0, np.uint8)
         if note is not None:
             data = _read(self._folder, note, np.empty(note.bytes, np.uint8))
-            wanted = state_tensors(sampler, self._manifest.layout, max(0, len(data) - STATE_HEADER))
-            state = _tensors(str(self._folder / note.file), data, wanted).popitem()[1].reshape(-1).view(np.uint8)
+            expected = state_tensors(sampler, self._manifest.layout, max(0, len(data) - STATE_HEADER))
+            state = _tensors(str(self._folder / note.file), data, expected).popitem()[1].reshape(-1).view(np.uint8)
         if not reader.restore(state, self._manifest.largest):
             name = str(self._folder / (note.file if note else MANIFEST))
             raise SnapshotError(name, "hold what the sampler kept for these rows", "something else", _DAMAGED)
@@ -129,7 +129,7 @@ class Opened:
 def opened(
     folder: str | os.PathLike[str], sampler: Sampler | None, window: Window | None, stack: Mapping[str, int] | None
 ) -> Iterator[Opened]:
-    """The snapshot in a folder, kept from being replaced while it is read."""
+    """The snapshot in a folder, locked against replacement while it is read."""
     path = path_of("folder", folder)
     if not path.is_dir():
         raise OptionError("folder", "be a snapshot's folder", str(path))
@@ -139,9 +139,9 @@ def opened(
 
 def _load_segment(folder: Path, segment: Segment, layout: Layout, store: _core.Store, buffer: Array) -> None:
     name = str(folder / segment.note.file)
-    wanted: dict[str, Tensor] = {"flags": (np.dtype(np.uint8), (segment.rows,))}
+    expected: dict[str, Tensor] = {"flags": (np.dtype(np.uint8), (segment.rows,))}
     for column in layout.schema:
-        wanted[f"field/{column.key}"] = (column.dtype, (segment.rows, *column.shape))
+        expected[f"field/{column.key}"] = (column.dtype, (segment.rows, *column.shape))
     data = _read(folder, segment.note, buffer)
     if segment.note.file.endswith(".zst"):
         total = segment.rows * (layout.schema.row_nbytes + 1) + (16 << 20)
@@ -149,7 +149,7 @@ def _load_segment(folder: Path, segment: Segment, layout: Layout, store: _core.S
             data = expand(data, total)
         except (FormatError, MemoryError) as error:
             raise SnapshotError(name, "be a compressed segment", error, _DAMAGED) from None
-    arrays = _tensors(name, data, wanted)
+    arrays = _tensors(name, data, expected)
     columns = [arrays[f"field/{column.key}"] for column in layout.schema]
     for run in segment.runs:
         part = slice(run.at, run.at + run.count)
@@ -158,15 +158,15 @@ def _load_segment(folder: Path, segment: Segment, layout: Layout, store: _core.S
         store.put(run.lane, run.first, arrays["flags"][part], [column[part] for column in columns], False)
 
 
-def _tensors(name: str, data: Array, wanted: dict[str, Tensor]) -> dict[str, Array]:
+def _tensors(name: str, data: Array, expected: dict[str, Tensor]) -> dict[str, Array]:
     try:
-        return read_tensors(data, wanted)
+        return read_tensors(data, expected)
     except FormatError as error:
         raise SnapshotError(name, error.rule, error.got, _DAMAGED) from None
 
 
 def _read(folder: Path, note: FileNote, buffer: Array) -> Array:
-    """The bytes of a file, after they were found to be those that were saved."""
+    """The bytes of a file, with its checksum verified."""
     path = folder / note.file
     file = _open_whole(path, note)
     try:

@@ -1,4 +1,4 @@
-"""The one file that says what a snapshot is made of (docs/format.md)."""
+"""The manifest of a snapshot: its files and state (docs/format.md)."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ from recollect.memory.windows import Episodes, NStep, Sequence, Transition, Wind
 __all__ = ["STATE_HEADER", "sampler_from_plain", "state_tensors", "to_plain", "window_from_plain"]
 
 STATE_HEADER = 4096
-"""Bytes before what a sampler keeps, so that they can be written after it."""
+"""Bytes reserved for the header of a sampler's state, which is written after it."""
 
 _SAMPLERS: dict[str, Any] = {kind.__name__: kind for kind in (Uniform, Prioritized, Shuffled, Recent)}
 _WINDOWS: dict[str, Any] = {kind.__name__: kind for kind in (Transition, NStep, Sequence, Episodes)}
 
 
 def to_plain(part: Sampler | Window) -> dict[str, Any]:
-    """Kind, settings, and what the core is told; the kind is None if only the program that made it knows it."""
+    """Kind, settings and the core's specification; the kind is None for a class of the caller's."""
     name = type(part).__name__
     unknown = {"kind": None, "spec": spec_of(part)}
     if type(part) not in (_SAMPLERS.get(name), _WINDOWS.get(name)):
@@ -37,7 +37,7 @@ def to_plain(part: Sampler | Window) -> dict[str, Any]:
 
 
 def spec_of(part: Sampler | Window | None) -> list[Any] | None:
-    """What the core is told of a sampler or window, as plain data."""
+    """The core's specification of a sampler or window, as plain data."""
     return None if part is None else [_plain({"": value})[""] for value in part.spec()]
 
 
@@ -46,7 +46,7 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def state_tensors(sampler: Sampler, layout: Layout, count: int) -> dict[str, Tensor]:
-    """The arrays that so many bytes of what a sampler keeps consist of."""
+    """The arrays in ``count`` bytes of a sampler's state."""
     if sampler.spec()[0] == "prioritized":
         return {"priorities": (np.dtype(np.float64), (layout.lanes, layout.span))}
     return {"order": (np.dtype(np.int64), (count // 24, 3))}

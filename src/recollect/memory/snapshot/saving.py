@@ -1,4 +1,4 @@
-"""Writing a snapshot: what is new since the last one, then the manifest, and only then is anything removed."""
+"""Incremental snapshots: write new rows, then the manifest, and only then remove old files."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Subject:
     heads: dict[str, Array] = field(default_factory=dict)
     """The lanes' heads at the snapshots that were made of this memory, or that it came from, by their ids."""
     followed: bool = True
-    """Whether all that changes rows is known; otherwise rows saved before may not be what they were."""
+    """Whether every change of rows was tracked; else rows saved before may have changed."""
     journal: tuple[Path, str] | None = None
-    """Folder and name of the journal that is being written."""
+    """Folder and name of the open journal."""
     saving: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Subject:
 
 
 def save(subject: Subject, folder: Path, disk: Disk, codec: Codec, journal: str | None = None) -> None:
-    """Save a memory to a folder; once this returns, the snapshot outlives any crash.
+    """Save a memory to a folder; once this returns, the snapshot survives any crash.
 
     Args:
         journal: ``"written"`` or ``"synced"``: log what is appended from then on.
@@ -108,7 +108,7 @@ def save(subject: Subject, folder: Path, disk: Disk, codec: Codec, journal: str 
         finally:
             subject.store.release(None)
             work.abandon()
-        _tidy(folder, disk, manifest)
+        _remove_obsolete(folder, disk, manifest)
     subject.heads[manifest.id] = np.array([lane.head for lane in manifest.lanes], np.int64)
     while len(subject.heads) > 8:
         subject.heads.pop(next(iter(subject.heads)))
@@ -134,7 +134,7 @@ def _sync_again(path: Path) -> None:
 
 
 def _previous(folder: Path) -> Manifest | None:
-    """The snapshot that is there; None if there is none, or it is damaged.
+    """The existing snapshot; None if there is none, or it is damaged.
 
     Raises:
         NewerSnapshot: If a newer recollect made it.
@@ -147,8 +147,8 @@ def _previous(folder: Path) -> Manifest | None:
         return None
 
 
-def _tidy(folder: Path, disk: Disk, manifest: Manifest) -> None:
-    """Remove what belongs to earlier snapshots or to saves that were cut off."""
+def _remove_obsolete(folder: Path, disk: Disk, manifest: Manifest) -> None:
+    """Remove files of earlier snapshots and of interrupted saves."""
     for path in sorted(folder.iterdir()):
         if NAMES.fullmatch(path.name) and path.name not in manifest.files:
             with suppress(OSError):
@@ -200,7 +200,7 @@ class _Save:
         tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
         note = self._finish_state(state, state_bytes)
         written = self._write_rows(missing_runs(kept, tails, heads), heads, size)
-        settled_tails, settled_heads = self._settled(lanes)
+        copied_tails, copied_heads = self._copied_range(lanes)
         manifest = Manifest(
             id=secrets.token_hex(16),
             layout=subject.layout,
@@ -216,13 +216,13 @@ class _Save:
             lanes=tuple(
                 LaneNote(int(tail), int(head), int(start) if tail == lane[0] else None, int(gone))
                 for tail, head, lane, start, gone in zip(
-                    settled_tails, settled_heads, lanes, lanes[:, 2], lanes[:, 3], strict=True
+                    copied_tails, copied_heads, lanes, lanes[:, 2], lanes[:, 3], strict=True
                 )
             ),
             segments=tuple(
                 Segment(segment.note, segment.rows, runs)
                 for segment in (*kept, *written)
-                if (runs := trimmed(segment.runs, settled_tails, settled_heads))
+                if (runs := trimmed(segment.runs, copied_tails, copied_heads))
             ),
             state=note,
             journal=journal,
@@ -235,7 +235,7 @@ class _Save:
         return manifest
 
     def abandon(self) -> None:
-        """Close and remove what was not finished."""
+        """Close and remove unfinished files."""
         for file, path in list(self._open.items()):
             with suppress(OSError):
                 os.close(file)
@@ -337,8 +337,8 @@ class _Save:
             if overwritten > first:
                 self._lost[lane] = max(self._lost[lane], min(overwritten, first + count))
 
-    def _settled(self, lanes: Array) -> tuple[Array, Array]:
-        """Tails and heads of what was really copied: other processes may have written over some of it meanwhile."""
+    def _copied_range(self, lanes: Array) -> tuple[Array, Array]:
+        """Tails and heads of the rows copied: other processes may have overwritten some meanwhile."""
         tails, heads = lanes[:, 0].copy(), lanes[:, 1].copy()
         if self._subject.ground.others:
             for lane, revision in enumerate(lanes[:, 4]):

@@ -63,24 +63,26 @@ def encode_header(tensors: dict[str, Tensor], about: dict[str, str], *, size: in
     return len(text).to_bytes(8, "little") + text
 
 
-def read_tensors(data: Array, wanted: dict[str, Tensor]) -> dict[str, Array]:
+def read_tensors(data: Array, tensors: dict[str, Tensor]) -> dict[str, Array]:
     """The arrays of a file, as views of its bytes ``[n]``.
 
     Raises:
-        FormatError: If the bytes are not a file of exactly the wanted arrays.
+        FormatError: If the bytes are not a file of exactly these arrays.
     """
     header, start = _read_header(data)
     header.pop("__metadata__", None)
-    if set(header) != set(wanted):
-        raise FormatError(f"hold the arrays {', '.join(sorted(wanted))}", ", ".join(sorted(map(str, header))) or "none")
+    if set(header) != set(tensors):
+        raise FormatError(
+            f"hold the arrays {', '.join(sorted(tensors))}", ", ".join(sorted(map(str, header))) or "none"
+        )
     arrays: dict[str, Array] = {}
     ranges: list[tuple[int, int]] = []
-    for name, (dtype, shape) in wanted.items():
+    for name, (dtype, shape) in tensors.items():
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         entry = header[name]
-        expected = {"dtype": code_of(dtype), "shape": list(shape)}
-        if not isinstance(entry, dict) or {key: entry.get(key) for key in expected} != expected:
-            raise FormatError(f"hold {name} as {expected['dtype']}{list(shape)}", str(entry)[:100])
+        form = {"dtype": code_of(dtype), "shape": list(shape)}
+        if not isinstance(entry, dict) or {key: entry.get(key) for key in form} != form:
+            raise FormatError(f"hold {name} as {form['dtype']}{list(shape)}", str(entry)[:100])
         offsets = entry.get("data_offsets")
         if not isinstance(offsets, list) or len(offsets) != 2 or any(type(n) is not int for n in offsets):
             raise FormatError(f"say where {name} is", str(entry)[:100])

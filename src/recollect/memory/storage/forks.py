@@ -1,4 +1,4 @@
-"""Storage that has to know when its process has been forked."""
+"""Fork handlers of storage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tell_of_forks(ground: Forked) -> None:
 
 @contextmanager
 def kept_from_children(file: int) -> Iterator[None]:
-    """Close an open file in children that are forked meanwhile: with it they would keep its lock."""
+    """Close a file in children forked meanwhile: they would inherit its lock."""
     _locked.add(file)
     try:
         yield

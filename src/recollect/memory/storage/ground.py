@@ -1,4 +1,4 @@
-"""What all kinds of storage have in common."""
+"""Protocols of storage, and the layout of rows in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_ROWS = 1 << 46
 @final
 @dataclass(frozen=True)
 class Layout:
-    """Rows of a memory as storage sees them: how many, in how many lanes, and what one holds."""
+    """The layout of a memory's rows in storage: their number, lanes and fields."""
 
     schema: Schema
     lanes: int
@@ -131,7 +131,7 @@ class Ground(Protocol):
         ...
 
     def close(self) -> bool:
-        """Let go of the rows, if anything holds them; true if so."""
+        """Release the rows; True if they were held."""
         ...
 
 
@@ -140,23 +140,23 @@ class Storage(Protocol):
     """A place for rows."""
 
     def open(self, layout: Layout | None) -> Ground:
-        """New rows of this layout, where there must be none yet; None: those that are there."""
+        """New rows of this layout; None: the existing ones."""
         ...
 
     def layout(self) -> Layout:
-        """The layout of the rows that are there."""
+        """The layout of the existing rows."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """Storage that goes on with the rows that are there."""
+    """Storage whose existing rows are opened."""
 
     storage: Storage
 
     def open(self, layout: Layout | None) -> Ground:
-        """The rows that are there, if they are of this layout."""
+        """The existing rows, if they have this layout."""
         ground = self.storage.open(None)
         if layout is not None and ground.layout != layout:
             ground.close()
@@ -166,7 +166,7 @@ class Existing:
         return ground
 
     def layout(self) -> Layout:
-        """The layout of the rows that are there."""
+        """The layout of the existing rows."""
         return self.storage.layout()
 
 
@@ -179,17 +179,17 @@ class Closed:
 
 
 def was_closed() -> StorageError:
-    """What a closed memory says."""
+    """The error of a closed memory."""
     return StorageError("memory", "be open", "one that was closed", "Open its storage again.")
 
 
 def was_forked() -> StorageError:
-    """What a memory says in a child of the process that opened it."""
+    """The error of a memory used in a child of the process that opened it."""
     return StorageError(
         "memory", "be opened in the process that writes", "one from before a fork", "Open it there again."
     )
 
 
 def watch_files() -> None:
-    """Notice files that are cut short while they are mapped, also if another program has taken over the signal."""
+    """Detect files that are truncated while mapped, even if other code has replaced the SIGBUS handler."""
     _core.watch_files()

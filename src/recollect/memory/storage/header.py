@@ -1,4 +1,4 @@
-"""The first bytes of a file that rows lie in (docs/format.md, "Files of rows")."""
+"""The header of a file of rows (docs/format.md, "Files of rows")."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows_at(layout: Layout) -> int:
 
 
 def write_header(file: int, layout: Layout) -> None:
-    """Describe the rows in a file that has the right size; it counts as one of ours from the last write on."""
+    """Write the header of a file that has its size already; the magic bytes come last and make it valid."""
     text = _encode(layout)
     os.pwrite(file, text, _JSON_AT)
     os.fsync(file)
@@ -39,7 +39,7 @@ def write_header(file: int, layout: Layout) -> None:
 
 
 def is_finished(file: int) -> bool:
-    """Whether anything was written at the beginning, which is what is written last."""
+    """Whether the magic bytes, which are written last, are there."""
     return bool(os.pread(file, _PREAMBLE.size, 0).strip(b"\0"))
 
 
@@ -69,9 +69,9 @@ def read_header(file: int, name: str) -> Layout | None:
         layout = Layout.from_plain(data)
     except (ValueError, RecursionError) as error:
         raise StorageError(name, "describe its rows", str(error), "Restore the file from a copy.") from None
-    wanted = rows_at(layout) + layout.nbytes
-    if size != wanted:
-        raise StorageError(name, f"be {wanted} bytes long", size, "It was cut off: restore it from a copy.")
+    expected = rows_at(layout) + layout.nbytes
+    if size != expected:
+        raise StorageError(name, f"be {expected} bytes long", size, "It was cut off: restore it from a copy.")
     return layout
 
 

@@ -174,7 +174,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def reserve(file: int, size: int) -> None:
-    """Empty a file and give it its size and room for it: a full disk is found out now, not by a signal later."""
+    """Truncate a file and allocate its size, so that a full disk is an error now, not a signal later."""
     os.ftruncate(file, 0)
     try:
         if hasattr(os, "posix_fallocate"):
@@ -187,7 +187,7 @@ def reserve(file: int, size: int) -> None:
 
 
 def _boot() -> str:
-    """What tells this run of the operating system from others; empty if it cannot be known."""
+    """The boot id of the operating system; empty if unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -197,13 +197,12 @@ def _boot() -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Rows in a file that is mapped into memory: more than RAM holds, and there again when the program is.
+    """Rows in a memory-mapped file: larger than RAM, and persistent.
 
-    A new memory makes the file, ``Memory.open`` goes on with one that is there. After a crash of the program every step
-    that was appended is there, and an open episode goes on; call ``cut`` if its environment begins anew. After a crash
-    of the machine every row up to the last ``flush`` is there, but those that newer rows have overwritten since, and up
-    to a sixteenth of a lane more of the oldest; open episodes are cut then. Priorities are not in the file:
-    ``Memory.save`` keeps them.
+    A new memory creates the file, ``Memory.open`` opens an existing one. After a crash of the program every appended
+    step is there, and open episodes stay open; call ``cut`` if their environments were reset. After a crash of the
+    machine every row up to the last ``flush`` is there, except those overwritten since and up to a sixteenth of a lane
+    of the oldest; open episodes are then cut. Priorities are not in the file: ``Memory.save`` stores them.
     """
 
     path: str | os.PathLike[str]

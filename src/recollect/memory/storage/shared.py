@@ -1,7 +1,7 @@
 """Rows in a segment of memory that several processes share.
 
-The segment is a file in the system's memory-backed folder. Who uses it, and who writes which lane, is told by locks on
-bytes of that file: the system drops them when a process ends, however it ends.
+The segment is a file in the system's memory-backed folder. Its users, and the writer of each lane, hold locks on bytes
+of that file: the system releases them when a process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ class SharedGround:
         if self._all:
             return
         count = self.layout.lanes
-        wanted = range(count) if lanes is None else np.atleast_1d(some_lanes(lanes, count)).tolist()
+        chosen = range(count) if lanes is None else np.atleast_1d(some_lanes(lanes, count)).tolist()
         with self._mutex:
             taken = []
             try:
-                for lane in wanted:
+                for lane in chosen:
                     if lane not in self._writes:
                         self._take(lane)
                         taken.append(lane)
@@ -275,11 +275,11 @@ def _unlink_same(path: Path, file: int) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Rows in a segment of memory that processes share by its name: actors as ``Writer``, the learner as ``Memory``.
+    """Rows in a shared-memory segment with a name: actors write as ``Writer``, the learner reads as ``Memory``.
 
-    A new memory makes the segment; ``Memory.open`` and ``Writer`` use one that is there. Every lane has one writer at a
-    time, and nobody waits for a lock. The segment goes when its last user ends. If all were killed it stays:
-    ``Memory.open`` finds its rows again, and ``python -m recollect.sweep`` removes it.
+    A new memory creates the segment; ``Memory.open`` and ``Writer`` open an existing one. Every lane has one writer at
+    a time, and reads are optimistic, without locks. The segment is removed with its last user. If all were killed it
+    stays: ``Memory.open`` recovers its rows, and ``python -m recollect.sweep`` removes it.
     """
 
     name: str
