@@ -106,13 +106,13 @@ class PlainTD3(Plain):
     def update(self, batch: Any, generator: torch.Generator) -> np.ndarray[Any, Any]:
         """One step; errors ``[N, B]``."""
         config, rows, values = self.config, self.rows(batch), []
-        noise = torch.randn(len(rows), self.space.shape[0], generator=generator) if config.target_noise else None
+        noise = torch.randn(len(rows), self.space.shape[0], generator=generator) if config.target_policy_noise else None
         with torch.no_grad():
             for index, row in enumerate(rows):
                 action = self.act(self.policy_target[0], row["next_obs"])
                 if noise is not None:
                     most = config.target_noise_clip
-                    action = (action + (config.target_noise * noise[index]).clamp(-most, most)).clamp(-1, 1)
+                    action = (action + (config.target_policy_noise * noise[index]).clamp(-most, most)).clamp(-1, 1)
                 values.append(min(float(self.q(flat, row["next_obs"], action)) for flat in self.critics_target))
         errors = self.critic_step(rows, values)
         self.updates += 1

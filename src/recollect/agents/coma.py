@@ -7,7 +7,6 @@ others do the same. See docs/algorithms/coma.md.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, fields_of_group, one_step
 from recollect.agents.advice import one_team
-from recollect.agents.checks import check
+from recollect.agents.checks import AT_LEAST_0, UNIT, check
 from recollect.agents.interface import Schedule, Weights
 from recollect.agents.joint_critic import JointActions, JointCritic
 from recollect.agents.policy_modules import LikeliestPolicy
@@ -27,6 +26,7 @@ from recollect.agents.presets import coma_presets
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings
 from recollect.agents.state import Networks, published
 from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
 from recollect.envs.interface import AgentGroup, Env
@@ -35,9 +35,7 @@ from recollect.learn.agent_networks import Packed
 from recollect.learn.distributions import Categorical
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES, masked_mean
-from recollect.learn.networks import INITS
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
 from recollect.memory import Rollout, Storage
@@ -45,78 +43,44 @@ from recollect.tensors import to_torch
 
 __all__ = ["COMA", "COMAConfig"]
 
-_CHOICES = {"activation": tuple(ACTIVATIONS), "init": INITS, "reward": ("sum", "mean")}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "td_lambda", "tau", "lr_end"), (0, 1)),
-    **dict.fromkeys(("rollout", "critic_epochs", "minibatches", "target_update_interval", "lr_steps"), (1, math.inf)),
-    **dict.fromkeys(("n_step", "entropy", "actor_lr", "critic_lr", "eps", "max_grad_norm"), (0, math.inf)),
-}
-
 
 @final
 @dataclass(frozen=True)
-class COMAConfig:
+class COMAConfig(NetworkSettings, OptimizerSettings, RolloutSettings):
     """COMA: policy gradients against what an agent's other actions would have been worth."""
 
     gamma: float = 0.95
-    """Discount of a step."""
     td_lambda: float = 0.8
-    """Lambda of the critics' returns."""
+    """Lambda of the critics' TD(lambda) returns."""
     n_step: int = 0
-    """Returns of so many rewards and the value after them, in place of td_lambda; 0: none."""
+    """Returns of n rewards in place of TD(lambda); 0: TD(lambda)."""
     rollout: int = 25
-    """Steps of every environment for an update."""
     critic_epochs: int = 4
-    """Times that critics go over a rollout; policies do it once."""
-    minibatches: int = 4
-    """Parts that critics learn a rollout in."""
-    entropy: float = 0.01
-    """Weight of the policies' entropy."""
+    """Epochs of the critics over each rollout; policies take one step."""
     actor_lr: float = 7e-4
     """Learning rate of the policies."""
     critic_lr: float = 7e-4
     """Learning rate of the critics."""
-    lr_end: float = 1.0
-    """Multiplier of both learning rates in the end."""
     lr_steps: int = 5_000_000
-    """Steps over which it is reached, linearly."""
     eps: float = 1e-5
-    """What Adam adds to its divisor."""
+    """Adam's epsilon."""
     max_grad_norm: float = 10.0
-    """Clip the gradient norm of every network; 0: do not."""
     target_update_interval: int = 10
-    """Updates after which target critics become the critics."""
+    """Updates between hard copies to the target critics."""
     tau: float = 0.0
-    """Soft update of the targets at every update instead; 0: none."""
-    td_loss: Any = "mse"
-    """Of the critics' temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    """Polyak factor tau of the target critics, in place of hard copies; 0: hard copies."""
     normalize_advantage: bool = True
-    """Whether advantages are learned over their deviation."""
-    normalize_obs: bool = False
-    """Whether networks read observations less their running mean, over their standard deviation."""
+    """Divide advantages by their deviation."""
     standardize_reward: bool = True
-    """Whether rewards are learned less their running mean, over their standard deviation."""
+    """Standardise rewards by their running mean and deviation."""
     reward: Literal["sum", "mean"] = "mean"
-    """What the team learns from where agents have rewards of their own."""
-    recurrent: bool = False
-    """Whether policies have a GRU, or see only the present."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
+    """Team reward, where agents have their own."""
     init: Literal["uniform", "xavier", "orthogonal"] = "orthogonal"
-    """Initialisation of the weights."""
     parameter_sharing: bool = True
-    """Whether agents of a group share one network."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
+    """One network per group of agents, in place of one per agent."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "eps"))
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self, n_step=AT_LEAST_0, tau=UNIT)
 
     @property
     def name(self) -> str:

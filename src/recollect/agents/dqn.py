@@ -6,7 +6,6 @@ See docs/algorithms/dqn.md.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
@@ -16,19 +15,26 @@ from torch import Tensor, nn
 
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import HINDSIGHT, Replay, observed_space, replay_memory
+from recollect.agents.one_agent import Replay, observed_space
 from recollect.agents.policy_modules import BestAction
 from recollect.agents.q_actor import QActor
+from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import (
+    EpsilonSettings,
+    HindsightSettings,
+    NetworkSettings,
+    OptimizerSettings,
+    PERSettings,
+    ReplaySettings,
+)
 from recollect.agents.state import Networks, published
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.exploration import greedy
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES
-from recollect.learn.networks import INITS
 from recollect.learn.noisy import draw_noise, without_noise
 from recollect.learn.polyak import target_of
 from recollect.learn.q_network import QNetwork
@@ -39,107 +45,53 @@ from recollect.tensors import to_torch
 
 __all__ = ["DQN", "DQNConfig"]
 
-_CHOICES = {
-    "hindsight": HINDSIGHT,
-    "distribution": ("none", "c51", "qr"),
-    "activation": tuple(ACTIVATIONS),
-    "init": INITS,
-}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end", "epsilon_start", "epsilon_end"), (0, 1)),
-    **dict.fromkeys(("batch_size", "update_every", "n_step", "lr_steps", "target_every"), (1, math.inf)),
-    **dict.fromkeys(("capacity", "learning_starts", "lr", "max_grad_norm", "noisy_sigma", "eps"), (0, math.inf)),
-    **dict.fromkeys(("epsilon_steps", "hindsight_k", "per_beta_steps"), (0, math.inf)),
-    **dict.fromkeys(("v_min", "v_max"), (-math.inf, math.inf)),
-    "atoms": (2, math.inf),
-    "frame_stack": (1, 64),
-}
-
 
 @final
 @dataclass(frozen=True)
-class DQNConfig:
+class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, HindsightSettings, PERSettings, ReplaySettings):
     """DQN: deep Q-learning; double, dueling, prioritised, noisy, distributional, or all of it (Rainbow)."""
 
     single_agent: ClassVar[bool] = True
 
-    gamma: float = 0.99
-    """Discount of a step."""
     batch_size: int = 64
-    """Transitions of a batch."""
     capacity: int = 100_000
-    """Rows of the replay memory, about."""
-    learning_starts: int = 1_000
-    """Steps before the first update."""
     update_every: int = 2
-    """Steps for each update."""
-    n_step: int = 1
-    """Steps of reward before the bootstrap."""
-    per_alpha: float = 0.0
-    """Exponent of prioritised replay; 0 is uniform."""
-    per_beta: float = 0.4
-    """Exponent of its importance weights at first; it rises to 1."""
     per_beta_steps: int = 100_000
-    """Steps over which it does; 0: it stays."""
-    hindsight: Literal["none", "future", "final", "episode"] = "none"
-    """Whether transitions are also read with goals that were achieved in their episode (Andrychowicz et al. 2017):
-    from this step on, at its end, or anywhere."""
-    hindsight_k: float = 4.0
-    """How many such there are for each with its own goal."""
     double_q: bool = True
-    """Whether the online network chooses the action that the target network values (van Hasselt et al. 2016)."""
+    """Double Q-learning (van Hasselt et al. 2016): the online network chooses the next action, the target network
+    evaluates it."""
     dueling: bool = False
-    """Whether values and advantages have a network each (Wang et al. 2016)."""
+    """Dueling networks: separate streams for value and advantages (Wang et al. 2016)."""
     distribution: Literal["none", "c51", "qr"] = "none"
-    """Of returns: none (their mean), c51 (Bellemare et al. 2017), qr (quantiles, Dabney et al. 2018)."""
+    """Distributional Q-learning: none, c51 (Bellemare et al. 2017), qr (quantile regression, Dabney et al. 2018)."""
     atoms: int = 51
-    """Values, or quantiles, of a distribution."""
+    """Atoms (c51) or quantiles (qr)."""
     v_min: float = -10.0
-    """Least return that c51 knows."""
+    """Lower end of c51's support."""
     v_max: float = 10.0
-    """Largest return that c51 knows."""
+    """Upper end of c51's support."""
     noisy_sigma: float = 0.0
-    """Deviation that noisy layers start from (Fortunato et al. 2018; .5); 0: epsilon-greedy exploration."""
+    """Initial sigma of noisy layers (Fortunato et al. 2018; .5); 0: epsilon-greedy exploration."""
     lr: float = 1e-3
     """Learning rate."""
-    lr_end: float = 1.0
-    """Its multiplier in the end."""
-    lr_steps: int = 1_000_000
-    """Steps over which it is reached, linearly."""
     eps: float = 1e-8
-    """What Adam adds to its divisor."""
+    """Adam's epsilon."""
     tau: float = 0.01
-    """How far the target network goes at an update of it; 1: all the way."""
+    """Polyak factor tau of the target network; 1: a hard copy."""
     target_every: int = 1
-    """Updates for an update of the target network."""
-    epsilon_start: float = 1.0
-    """Share of random actions at first; none with noisy layers."""
-    epsilon_end: float = 0.05
-    """Share of random actions later."""
-    epsilon_steps: int = 10_000
-    """Steps over which it falls."""
+    """Updates between updates of the target network."""
     max_grad_norm: float = 10.0
-    """Clip the gradient norm; 0: do not."""
     td_loss: Any = "huber"
-    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
     frame_stack: int = 1
-    """Frames that networks see at once."""
+    """Frames that are stacked, by the memory while learning."""
     hidden: tuple[int, ...] = (128, 128)
     """Units of the hidden layers after the encoder; empty: none."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
-    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
-    """Initialisation of the weights."""
     encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, convolutions (without a layer after them),
-    or package.module:function(space)."""
-    network: Any = "mlp"
-    """After the encoder: mlp, or package.module:function(inputs, outputs)."""
+    """Encoder of observations: auto (by the space), flat, convolutions (without a layer after them), or
+    package.module:function(space)."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("lr", "lr_end", "tau", "eps"))
-        if any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of layers", self.hidden)
+        check(self, layers=0)
         if self.distribution == "c51" and self.v_min >= self.v_max:
             raise OptionError("v_min", f"be below v_max, {self.v_max:g}", self.v_min)
         if self.noisy_sigma and self.network != "mlp":
@@ -187,7 +139,7 @@ class DQNConfig:
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: transitions of n steps."""
-        return replay_memory(self, env, lanes=lanes, seed=seed, storage=storage)
+        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> DQN:
         """A learner of these settings."""

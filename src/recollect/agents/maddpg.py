@@ -6,7 +6,6 @@ With options also DDPG, MATD3, mixed teams, ensembles of policies and inferred p
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -19,7 +18,9 @@ from recollect.agents.inferred_policies import InferredPolicies
 from recollect.agents.interface import Schedule, Weights
 from recollect.agents.maddpg_actor import MADDPGActor
 from recollect.agents.policy_modules import DeterministicPolicy
+from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
 from recollect.agents.state import Networks, Trained, published
 from recollect.agents.transitions import GroupBatch, GroupReader
 from recollect.envs.interface import AgentGroup, Env
@@ -27,14 +28,12 @@ from recollect.errors import OptionError
 from recollect.learn.actions import action_head
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES
-from recollect.learn.networks import INITS
 from recollect.learn.optimizers import frozen
 from recollect.learn.policies import Critic, Policy, network_maker
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
-from recollect.memory import Memory, NStep, Prioritized, Storage, Uniform
+from recollect.memory import Memory, Storage
 from recollect.schema import Field
 from recollect.tensors import to_torch
 
@@ -43,92 +42,63 @@ __all__ = ["MADDPG", "MADDPGConfig"]
 
 @final
 @dataclass(frozen=True)
-class MADDPGConfig:
+class MADDPGConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
     """MADDPG: deterministic policies for many agents, each with a critic that sees everyone."""
 
     gamma: float = 0.95
-    """Discount of a step."""
-    batch_size: int = 256
-    """Rows of a batch."""
-    capacity: int = 1_000_000
-    """Rows of the replay memory, about."""
     learning_starts: int = 10_000
-    """Steps before the first update."""
     update_every: int = 25
-    """Steps for each update."""
-    n_step: int = 1
-    """Steps of reward before the bootstrap."""
-    per_alpha: float = 0.0
-    """Exponent of prioritised replay; 0 is uniform."""
     actor_lr: float = 3e-3
     """Learning rate of the policies."""
     critic_lr: float = 3e-3
     """Learning rate of the critics."""
-    lr_end: float = 1.0
-    """Multiplier of both learning rates in the end."""
-    lr_steps: int = 1_000_000
-    """Steps over which it is reached, linearly."""
     tau: float = 0.01
-    """Soft update of the targets, at every update."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
-    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
-    """Initialisation of the weights."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
-    td_loss: Any = "mse"
-    """Of the critics' temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    """Polyak factor tau of the targets."""
     split_critic_input: bool = False
-    """Whether a critic's first layer keeps observations and actions apart."""
+    """Separate first layers of the critics for observations and actions."""
     max_grad_norm: float = 0.5
-    """Clip the gradient norm of every network; 0: do not."""
+    """Maximum gradient norm of each network; 0: no clipping."""
     logit_penalty: float = 1e-3
-    """Weight of the policies' squared outputs in their loss."""
+    """Coefficient of the squared policy outputs in the policy loss."""
     temperature: float = 1.0
-    """Of the Gumbel-softmax of discrete actions."""
+    """Temperature of the Gumbel-softmax of discrete actions."""
     simplex_actions: bool = False
-    """Whether continuous actions from 0 to 1 add up to one, sampled as OpenAI's code does."""
+    """Continuous actions from 0 to 1 add up to one, sampled as in OpenAI's code."""
     straight_through: bool = True
-    """Whether critics see sampled discrete actions one-hot."""
+    """Straight-through Gumbel-softmax: critics see one-hot actions."""
     noise: Literal["gaussian", "ou"] = "gaussian"
-    """What explores with continuous actions."""
+    """Exploration noise of continuous actions: gaussian, or ou (Ornstein-Uhlenbeck)."""
     noise_start: float = 0.3
-    """Its standard deviation at first, where actions span -1 to 1."""
+    """Initial standard deviation of the noise, where -1 to 1 spans actions."""
     noise_end: float = 0.05
-    """Its standard deviation later."""
+    """Final standard deviation of the noise."""
     noise_steps: int = 500_000
-    """Steps over which it shrinks."""
+    """Environment steps over which it is annealed linearly."""
     epsilon: float = 0.0
-    """Chance of a uniform action, with discrete actions."""
+    """Probability epsilon of a uniform action, with discrete actions."""
     ddpg: tuple[str, ...] = ()
-    """Groups whose critics see their own agent only."""
+    """Groups whose critics see their own agent only (DDPG)."""
     parameter_sharing: tuple[str, ...] = ()
     """Groups whose agents share their networks ("all": every group)."""
     twin_q: bool = False
-    """Two critics an agent, of which the lower counts (TD3)."""
+    """Clipped double Q-learning: targets take the lower of two critics (MATD3)."""
     policy_delay: int = 1
-    """Updates of critics for one of policies and targets (TD3)."""
+    """Critic updates per update of policies and targets (MATD3)."""
     target_policy_noise: float = 0.0
-    """Noise on the targets' continuous actions (TD3)."""
+    """Target policy smoothing: noise on the targets' continuous actions (MATD3)."""
     ensemble: int = 1
-    """Policies of each agent, of which every episode draws one."""
+    """Policies per agent, of which every episode draws one."""
     infer_policies: bool = False
-    """Whether agents infer the others' policies from what they do, in place of knowing them."""
+    """Infer the other agents' policies from their actions, in place of knowing them."""
     infer_entropy: float = 1e-3
     """Entropy coefficient of inferred policies."""
     normalize_obs: bool = False
-    """Whether networks read observations less their running mean, over their standard deviation."""
+    """Standardise observations by their running mean and deviation."""
     normalize_reward: bool = False
-    """Whether critics learn rewards over their running root mean square."""
+    """Divide rewards by their running root mean square."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau", "temperature"))
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self)
 
     @property
     def name(self) -> str:
@@ -158,25 +128,11 @@ class MADDPGConfig:
         if self.ensemble > 1:
             for group in env.groups:
                 schema = schema.with_fields(**{group.key("ensemble_index"): Field((len(group),), "uint8")})
-        rows = max(self.capacity // lanes, 2 * self.n_step + 2)
-        sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
-        parts: dict[str, Any] = {"sampler": sampler, "window": NStep(self.n_step, gamma=self.gamma), "storage": storage}
-        return Memory(schema, capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
+        return replay_memory(self, schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> MADDPG:
         """A learner of these settings."""
         return MADDPG(self, env.groups, device=device, seed=seed)
-
-
-_CHOICES = {"activation": tuple(ACTIVATIONS), "init": INITS, "noise": ("gaussian", "ou")}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "per_alpha", "tau", "epsilon", "lr_end"), (0, 1)),
-    **dict.fromkeys(("batch_size", "update_every", "n_step", "policy_delay", "lr_steps"), (1, math.inf)),
-    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
-    **dict.fromkeys(("noise_start", "noise_end", "noise_steps", "target_policy_noise"), (0, math.inf)),
-    **dict.fromkeys(("logit_penalty", "temperature", "infer_entropy"), (0, math.inf)),
-    "ensemble": (1, 256),
-}
 
 
 @final

@@ -6,7 +6,6 @@ With critics that see one agent only IPPO, and without clipping MAA2C and IA2C. 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -14,15 +13,16 @@ from typing import Any, Literal, final
 import torch
 from torch import Tensor, nn
 
-from recollect.agents.actor_critic import CRITICS, ObsNorm, StochasticPolicy, ValueCritic, fields_of_group, one_step
-from recollect.agents.checks import check
+from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic, fields_of_group, one_step
+from recollect.agents.checks import AT_LEAST_0, check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.mean_field import NEIGHBOURS, MeanField
+from recollect.agents.mean_field import MeanField
 from recollect.agents.policy_modules import LikeliestPolicy
 from recollect.agents.presets import mappo_presets
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
 from recollect.agents.state import Networks, published
 from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
 from recollect.envs.interface import AgentGroup, Env
@@ -30,9 +30,7 @@ from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value, masked_mean
-from recollect.learn.networks import INITS
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
 from recollect.memory import Rollout, Storage
@@ -47,107 +45,53 @@ _SUMMARIES = {
     "maa2c": "MAA2C: policy gradients, with values of the whole environment.",
     "ia2c": "IA2C: policy gradients, every agent with a value of its own.",
 }
-_CHOICES = {
-    "critic": CRITICS,
-    "neighbours": NEIGHBOURS,
-    "activation": tuple(ACTIVATIONS),
-    "init": INITS,
-    "reward": ("auto", "own", "sum", "mean"),
-    "value_norm": ("none", "running", "popart"),
-}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "gae_lambda", "target_tau", "lr_end"), (0, 1)),
-    **dict.fromkeys(("rollout", "epochs", "minibatches", "lr_steps", "chunk_length"), (1, math.inf)),
-    **dict.fromkeys(("clip", "value_clip", "entropy", "n_step", "actor_lr", "critic_lr", "eps"), (0, math.inf)),
-    **dict.fromkeys(("max_grad_norm", "radius"), (0, math.inf)),
-    "log_std": (-20, 2),
-}
 
 
 @final
 @dataclass(frozen=True)
-class MAPPOConfig:
+class MAPPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSettings):
     """Settings of MAPPO, IPPO, MAA2C, IA2C and MFAC."""
 
     critic: Literal["auto", "own", "state", "all_obs", "agent"] = "auto"
-    """What values are of: own observation (IPPO), state, all_obs, agent (central and own); auto: state or all_obs."""
+    """Critic input: own (observation; IPPO), state, all_obs, agent (central and own); auto: state or all_obs."""
     gamma: float = 0.95
-    """Discount of a step."""
-    gae_lambda: float = 0.95
-    """Lambda of the advantage estimates."""
     n_step: int = 0
-    """Returns of so many rewards and the value after them, in place of gae_lambda; 0: none."""
-    bootstrap_on_truncation: bool = True
-    """Whether returns look beyond where an episode was truncated."""
+    """Advantages from n-step returns in place of GAE; 0: GAE."""
     rollout: int = 25
-    """Steps of every environment for an update."""
     epochs: int = 5
-    """Times that an update goes over its rollout."""
-    minibatches: int = 4
-    """Parts that an epoch is learned from in."""
-    clip: float = 0.2
-    """How far probabilities may move from the rollout's; 0: as far as they do (A2C)."""
-    value_clip: float = 0.0
-    """How far values may move from the rollout's; 0: as far as they do."""
-    entropy: float = 0.01
-    """Weight of the policies' entropy."""
     actor_lr: float = 1.5e-3
     """Learning rate of the policies."""
     critic_lr: float = 1.5e-3
     """Learning rate of the critics."""
-    lr_end: float = 1.0
-    """Multiplier of both learning rates in the end."""
     lr_steps: int = 5_000_000
-    """Steps over which it is reached, linearly."""
     eps: float = 1e-5
-    """What Adam adds to its divisor."""
+    """Adam's epsilon."""
     max_grad_norm: float = 10.0
-    """Clip the gradient norm of every network; 0: do not."""
     td_loss: Any = "huber"
-    """Of values: mse, huber, or package.module:function(td_error)."""
-    value_norm: Literal["none", "running", "popart"] = "running"
-    """Whether critics learn returns less their running mean, over their deviation; popart: keeping their outputs."""
+    """Loss of values: mse, huber, or package.module:function(td_error)."""
     target_tau: float = 0.0
-    """Soft update of target critics, whose values returns are made of; 0: no targets."""
-    normalize_advantage: bool = True
-    """Whether advantages of a rollout are learned less their mean, over their deviation."""
-    normalize_obs: bool = False
-    """Whether networks read observations less their running mean, over their standard deviation."""
+    """Polyak factor tau of target critics, which returns bootstrap from; 0: no targets."""
     standardize_reward: bool = False
-    """Whether rewards are learned less their running mean, over their standard deviation."""
+    """Standardise rewards by their running mean and deviation."""
     reward: Literal["auto", "own", "sum", "mean"] = "auto"
-    """What is learned from where agents have rewards of their own; auto: own."""
-    recurrent: bool = False
-    """Whether policies and critics have a GRU (of the last of the hidden units), or see only the present."""
+    """Reward that is learned from, where agents have their own; auto: own."""
     recurrent_critic: bool = True
-    """Whether critics are recurrent where policies are."""
+    """Recurrent critics where policies are recurrent."""
     chunk_length: int = 10
-    """Steps of the sequences that recurrent networks learn from."""
     hidden: tuple[int, ...] = (128, 128)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
     init: Literal["uniform", "xavier", "orthogonal"] = "orthogonal"
-    """Initialisation of the weights."""
     log_std: float = -0.5
-    """Log of the deviation of continuous actions at first, where -1 to 1 spans them."""
     parameter_sharing: bool = True
-    """Whether agents of a group share one network."""
+    """One network per group of agents, in place of one per agent."""
     agent_id: bool = True
-    """Whether agents who share one know who they are."""
+    """Append a one-hot agent id to observations where parameters are shared."""
     neighbours: Literal["none", "all", "radius"] = "none"
     """Whose mean action policies, and critics of own observations, read (MFAC)."""
     radius: float = 6.0
-    """How far neighbours may be."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
+    """Radius of neighbourhoods."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "eps"))
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self, n_step=AT_LEAST_0)
         if self.target_tau and self.value_norm != "none":
             remedy = "Target critics would be of other units than the critics."
             raise OptionError("value_norm", "be none with a target_tau", repr(self.value_norm), remedy)

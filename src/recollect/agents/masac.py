@@ -7,7 +7,6 @@ actions by reparametrised ones. See docs/algorithms/masac.md.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -22,7 +21,9 @@ from recollect.agents.interface import Schedule, Weights
 from recollect.agents.joint_critic import JointActions, JointCritic
 from recollect.agents.policy_modules import LikeliestPolicy
 from recollect.agents.presets import masac_presets
+from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, TemperatureSettings
 from recollect.agents.state import Networks, Trained, published
 from recollect.agents.stochastic_actor import Acting, StochasticActor
 from recollect.envs.interface import AgentGroup, Env
@@ -30,87 +31,42 @@ from recollect.errors import OptionError
 from recollect.learn.critics import Temperature
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES, masked_mean
-from recollect.learn.networks import INITS
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
-from recollect.memory import Memory, NStep, Prioritized, Storage, Uniform
+from recollect.memory import Memory, Storage
 from recollect.tensors import to_torch
 
 __all__ = ["MASAC", "MASACConfig"]
 
-_CHOICES = {"critic": ("auto", "own"), "activation": tuple(ACTIVATIONS), "init": INITS}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "per_alpha", "tau", "lr_end", "target_entropy"), (0, 1)),
-    **dict.fromkeys(("batch_size", "update_every", "n_step", "lr_steps"), (1, math.inf)),
-    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "alpha", "alpha_lr"), (0, math.inf)),
-    "max_grad_norm": (0, math.inf),
-}
-
 
 @final
 @dataclass(frozen=True)
-class MASACConfig:
+class MASACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, ReplaySettings):
     """Settings of MASAC and ISAC."""
 
     critic: Literal["auto", "own"] = "auto"
-    """What critics read: auto (state or all observations, and all actions), own (their own agent; ISAC)."""
+    """Critic input: auto (state or all observations, and all actions), own (the agent's own; ISAC)."""
     gamma: float = 0.95
-    """Discount of a step."""
-    batch_size: int = 256
-    """Rows of a batch."""
-    capacity: int = 1_000_000
-    """Rows of the replay memory, about."""
     learning_starts: int = 10_000
-    """Steps before the first update."""
     update_every: int = 25
-    """Steps for each update."""
-    n_step: int = 1
-    """Steps of reward before the bootstrap."""
-    per_alpha: float = 0.0
-    """Exponent of prioritised replay; 0 is uniform."""
     actor_lr: float = 1e-3
     """Learning rate of the policies."""
     critic_lr: float = 1e-3
     """Learning rate of the critics."""
-    lr_end: float = 1.0
-    """Multiplier of both learning rates in the end."""
-    lr_steps: int = 1_000_000
-    """Steps over which it is reached, linearly."""
     tau: float = 0.01
-    """Soft update of the target critics, at every update."""
+    """Polyak factor tau of the target critics."""
     alpha: float = 0.1
-    """Temperature at first: the weight of the policies' entropy."""
-    alpha_lr: float = 1e-3
-    """Learning rate of the temperature; 0: it stays."""
     target_entropy: float = 0.3
-    """What the temperature is learned for: this share of the most that choices can have; minus the numbers of a
-    continuous action, whatever it is."""
     max_grad_norm: float = 10.0
-    """Clip the gradient norm of every network; 0: do not."""
-    td_loss: Any = "mse"
-    """Of the critics' temporal-difference errors: mse, huber, or package.module:function(td_error)."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
-    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
-    """Initialisation of the weights."""
     parameter_sharing: bool = True
-    """Whether agents of a group share one network."""
+    """One network per group of agents, in place of one per agent."""
     normalize_obs: bool = False
-    """Whether networks read observations less their running mean, over their standard deviation."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of policies and critics: mlp, or package.module:function(inputs, outputs)."""
+    """Standardise observations by their running mean and deviation."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau", "alpha"))
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self)
 
     @property
     def name(self) -> str:
@@ -147,10 +103,7 @@ class MASACConfig:
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: transitions of all agents together."""
-        rows = max(self.capacity // lanes, 2 * self.n_step + 2)
-        sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
-        parts: dict[str, Any] = {"sampler": sampler, "window": NStep(self.n_step, gamma=self.gamma), "storage": storage}
-        return Memory(env.schema, capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
+        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> MASAC:
         """A learner of these settings."""

@@ -6,7 +6,6 @@ Without neighbours it is independent Q-learning with a Boltzmann policy. See doc
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -18,10 +17,12 @@ from torch import Tensor, nn
 from recollect.agents.actor_critic import encoded, fields_of_group, seen_after
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.mean_field import NEIGHBOURS, MeanField
+from recollect.agents.mean_field import MeanField
 from recollect.agents.mfq_actor import MFQActor
 from recollect.agents.presets import mfq_presets
+from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
 from recollect.agents.state import Networks, Trained, published
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
@@ -29,87 +30,51 @@ from recollect.learn.agent_networks import AgentNetworks
 from recollect.learn.distributions import Categorical
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES, masked_mean
-from recollect.learn.networks import INITS
 from recollect.learn.policies import Encoders
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
-from recollect.memory import Memory, NStep, Prioritized, Storage, Uniform
+from recollect.memory import Memory, Storage
 from recollect.tensors import to_torch
 
 __all__ = ["MFQ", "MFQConfig", "QNetwork"]
 
-_CHOICES = {"neighbours": NEIGHBOURS, "activation": tuple(ACTIVATIONS), "init": INITS}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "per_alpha", "tau", "lr_end"), (0, 1)),
-    **dict.fromkeys(("batch_size", "update_every", "n_step", "lr_steps"), (1, math.inf)),
-    **dict.fromkeys(("capacity", "learning_starts", "lr", "radius", "max_grad_norm"), (0, math.inf)),
-    **dict.fromkeys(("temperature_start", "temperature_end", "temperature_steps"), (0, math.inf)),
-}
-
 
 @final
 @dataclass(frozen=True)
-class MFQConfig:
+class MFQConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
     """MFQ: Q-learning of many agents, each of whom sees the mean action of its neighbours."""
 
     neighbours: Literal["none", "all", "radius"] = "all"
     """Whose mean action is read: of all others of the group, of those within a radius, or none."""
     radius: float = 6.0
-    """How far neighbours may be."""
+    """Radius of neighbourhoods."""
     gamma: float = 0.95
-    """Discount of a step."""
     batch_size: int = 32
-    """Rows of a batch, each of all agents."""
+    """Rows per batch, each of all agents."""
     capacity: int = 5_000
-    """Rows of the replay memory, about."""
-    learning_starts: int = 1_000
-    """Steps before the first update."""
     update_every: int = 8
-    """Steps for each update."""
-    n_step: int = 1
-    """Steps of reward before the bootstrap."""
-    per_alpha: float = 0.0
-    """Exponent of prioritised replay; 0 is uniform."""
     lr: float = 5e-4
     """Learning rate."""
-    lr_end: float = 1.0
-    """Its multiplier in the end."""
     lr_steps: int = 500_000
-    """Steps over which it is reached, linearly."""
     tau: float = 0.01
-    """Soft update of the targets, at every update."""
+    """Polyak factor tau of the targets."""
     temperature_start: float = 1.0
-    """Temperature of the Boltzmann policy at first."""
+    """Initial temperature of the Boltzmann policy."""
     temperature_end: float = 0.05
-    """Temperature later."""
+    """Final temperature."""
     temperature_steps: int = 100_000
-    """Steps over which it falls."""
+    """Environment steps over which it is annealed linearly."""
     max_grad_norm: float = 10.0
-    """Clip the gradient norm of every network; 0: do not."""
     td_loss: Any = "huber"
-    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
     hidden: tuple[int, ...] = (128, 128)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
-    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
-    """Initialisation of the weights."""
     parameter_sharing: bool = True
-    """Whether agents of a group share one network."""
+    """One network per group of agents, in place of one per agent."""
     agent_id: bool = False
-    """Whether agents who share one know who they are."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of agents: mlp, or package.module:function(inputs, outputs)."""
+    """Append a one-hot agent id to observations where parameters are shared."""
 
     def __post_init__(self) -> None:
-        positive = ("lr", "lr_end", "tau", "temperature_start", "temperature_end")
-        check(self, _CHOICES, _RANGES, above_zero=positive)
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self)
         if self.n_step > 1 and self.neighbours != "none":
             remedy = "Rows do not hold what neighbours did that many steps later."
             raise OptionError("n_step", "be 1 with mean actions", self.n_step, remedy)
@@ -144,10 +109,7 @@ class MFQConfig:
         schema, mean = env.schema, MeanField(env.groups, self.neighbours, self.radius)
         for group in env.groups:
             schema = schema.with_fields(**mean.fields(group))
-        rows = max(self.capacity // lanes, 2 * self.n_step + 2)
-        sampler = Prioritized(alpha=self.per_alpha) if self.per_alpha else Uniform()
-        parts: dict[str, Any] = {"sampler": sampler, "window": NStep(self.n_step, gamma=self.gamma), "storage": storage}
-        return Memory(schema, capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
+        return replay_memory(self, schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> MFQ:
         """A learner of these settings."""

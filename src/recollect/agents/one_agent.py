@@ -1,4 +1,4 @@
-"""What algorithms of one agent have in common: their replay memory, and what they observe."""
+"""What algorithms of one agent have in common: batches with hindsight, and stacks of frames."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from torch import Tensor
 
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
-from recollect.memory import Batch, FrameStack, Hindsight, Memory, NStep, Prioritized, Storage, Uniform
-from recollect.memory.samplers import Linear
+from recollect.memory import Batch, FrameStack, Hindsight, Memory
 
-__all__ = ["HINDSIGHT", "Frames", "Replay", "observed_space", "replay_memory", "sampler_of"]
-
-
-HINDSIGHT = ("none", "future", "final", "episode")
+__all__ = ["Frames", "Replay", "observed_space"]
 
 
 @final
@@ -61,31 +57,6 @@ class Replay:
         """Go on from a state."""
         if self._hindsight is not None:
             self._hindsight.random_state = {name: int(state[f"hindsight.{name}"]) for name in ("seed", "batches")}
-
-
-def replay_memory(config: Any, env: Env, *, lanes: int, seed: int, storage: Storage | None) -> Memory:
-    """Transitions of n steps, uniform or prioritised, frames stacked as they are read.
-
-    Args:
-        config: Settings that have capacity, gamma, n_step, update_every, per_alpha, per_beta, per_beta_steps, and
-            frame_stack if they have such.
-    """
-    frames = getattr(config, "frame_stack", 1)
-    rows = max(config.capacity // lanes, 2 * (config.n_step + frames) + 2)
-    window = NStep(config.n_step, gamma=config.gamma)
-    parts: dict[str, Any] = {"sampler": sampler_of(config), "window": window, "storage": storage}
-    if frames > 1:
-        parts["stack"] = {"obs": frames}
-    return Memory(env.schema, capacity=rows * lanes, lanes=lanes, seed=seed, **parts)
-
-
-def sampler_of(config: Any) -> Uniform | Prioritized:
-    """Uniform, or prioritised by per_alpha, with importance weights that rise from per_beta to 1."""
-    if not config.per_alpha:
-        return Uniform()
-    batches = int(config.per_beta_steps / config.update_every)
-    beta = Linear(config.per_beta, 1.0, steps=batches) if batches else config.per_beta
-    return Prioritized(alpha=config.per_alpha, beta=beta)
 
 
 @final

@@ -7,7 +7,6 @@ docs/algorithms/ppo.md.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
@@ -21,16 +20,14 @@ from recollect.agents.interface import Schedule, Weights
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
 from recollect.agents.state import Networks, published
 from recollect.envs.interface import Env
-from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value
-from recollect.learn.networks import INITS
 from recollect.learn.running_stats import RunningMeanStd
 from recollect.learn.schedules import linear
 from recollect.memory import Rollout, Storage
@@ -43,91 +40,36 @@ _SUMMARIES = {
     "a2c": "A2C: policy gradients with a critic, a step a rollout.",
     "pg": "PG: policy gradients without a critic (REINFORCE).",
 }
-_CHOICES = {
-    "activation": tuple(ACTIVATIONS),
-    "init": INITS,
-    "value_norm": ("none", "running", "popart"),
-}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "gae_lambda", "lr_end"), (0, 1)),
-    **dict.fromkeys(("rollout", "epochs", "minibatches", "lr_steps", "chunk_length"), (1, math.inf)),
-    **dict.fromkeys(("clip", "value_clip", "entropy", "value_weight", "lr", "eps", "max_grad_norm"), (0, math.inf)),
-    "log_std": (-20, 2),
-}
 
 
 @final
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSettings):
     """Settings of PPO, A2C and PG."""
 
     single_agent: ClassVar[bool] = True
 
-    gamma: float = 0.99
-    """Discount of a step."""
-    gae_lambda: float = 0.95
-    """Lambda of the advantage estimates."""
-    bootstrap_on_truncation: bool = True
-    """Whether returns look beyond where an episode was truncated."""
-    rollout: int = 128
-    """Steps of every environment for an update."""
-    epochs: int = 4
-    """Times that an update goes over its rollout."""
-    minibatches: int = 4
-    """Parts that an epoch is learned from in."""
-    clip: float = 0.2
-    """How far probabilities may move from the rollout's; 0: as far as they do (A2C)."""
-    critic: bool = True
-    """Whether there is one; without, returns are learned from as they are (PG)."""
-    value_clip: float = 0.0
-    """How far values may move from the rollout's; 0: as far as they do."""
-    value_weight: float = 0.5
-    """Weight of the critic's loss."""
     entropy: float = 0.0
-    """Weight of the policy's entropy."""
+    critic: bool = True
+    """Learn a value function; without one, policy gradients use plain returns (REINFORCE, pg)."""
+    value_weight: float = 0.5
+    """Coefficient of the value loss."""
     lr: float = 1e-3
     """Learning rate."""
-    lr_end: float = 1.0
-    """Its multiplier in the end."""
-    lr_steps: int = 1_000_000
-    """Steps over which it is reached, linearly."""
     eps: float = 1e-5
-    """What Adam adds to its divisor."""
+    """Adam's epsilon."""
     max_grad_norm: float = 0.5
-    """Clip the gradient norm; 0: do not."""
     td_loss: Any = "mse"
-    """Of values: mse, huber, or package.module:function(td_error)."""
-    value_norm: Literal["none", "running", "popart"] = "running"
-    """Whether the critic learns returns less their running mean, over their deviation; popart: keeping its outputs."""
-    normalize_advantage: bool = True
-    """Whether advantages of a rollout are learned less their mean, over their deviation."""
-    normalize_obs: bool = False
-    """Whether networks read observations less their running mean, over their standard deviation."""
+    """Loss of values: mse, huber, or package.module:function(td_error)."""
     normalize_reward: bool = False
-    """Whether rewards are learned over the root of their running mean square."""
-    recurrent: bool = False
-    """Whether policy and critic have a GRU (of the last of the hidden units), or see only the present."""
-    chunk_length: int = 16
-    """Steps of the sequences that recurrent networks learn from."""
+    """Divide rewards by their running root mean square."""
     shared_encoder: bool = True
-    """Whether policy and critic read the features of one encoder, where it learns (images)."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Units of the hidden layers."""
+    """One encoder for policy and critic, where it has parameters (images)."""
     activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "tanh"
-    """After each hidden layer."""
     init: Literal["uniform", "xavier", "orthogonal"] = "orthogonal"
-    """Initialisation of the weights."""
-    log_std: float = 0.0
-    """Log of the deviation of continuous actions at first, where -1 to 1 spans them."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of policy and critic: mlp, or package.module:function(inputs, outputs)."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("lr", "lr_end", "eps"))
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self)
 
     @property
     def name(self) -> str:

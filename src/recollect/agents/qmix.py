@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from recollect.agents.advice import one_team
-from recollect.agents.checks import check
+from recollect.agents.checks import AT_LEAST_0, POSITIVE, UNIT, check
 from recollect.agents.interface import Schedule, Weights
 from recollect.agents.mixing import JointValues, Mixing
 from recollect.agents.policy_modules import GreedyPolicy
@@ -27,6 +27,7 @@ from recollect.agents.q_networks import QNetworks
 from recollect.agents.qmix_actor import QMIXActor
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import EpsilonSettings
 from recollect.agents.state import Networks, published
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
@@ -51,95 +52,82 @@ _SUMMARIES = {
     "vdn": "VDN: agents' values, added up; whole episodes.",
     "none": "IQL: every agent learns the value of what it does by itself; whole episodes.",
 }
-_CHOICES = {"mixer": tuple(_NAMES), "optimizer": ("adam", "rmsprop"), "reward": ("auto", "sum", "mean", "own")}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "td_lambda", "per_alpha", "epsilon_start", "epsilon_end", "tau", "lr_end"), (0, 1)),
-    **dict.fromkeys(("batch_size", "buffer_size", "target_update_interval", "n_step", "hidden"), (1, math.inf)),
-    **dict.fromkeys(("learning_starts", "update_every", "epsilon_steps", "lr", "lr_episodes"), (0, math.inf)),
-    **dict.fromkeys(("eps", "max_grad_norm", "hypernet_units"), (0, math.inf)),
-    "mixing_units": (1, math.inf),
-}
 _LONG = 1000  # steps that an episode is taken to have if nobody knows
 
 
 @final
 @dataclass(frozen=True)
-class QMIXConfig:
+class QMIXConfig(EpsilonSettings):
     """Settings of QMIX, QPLEX, VDN and IQL."""
 
     mixer: Literal["qmix", "qplex", "vdn", "none"] = "qmix"
-    """How values become one; none: IQL."""
+    """Mixer of the agents' values: qmix, qplex, vdn; none: independent Q-learning (IQL)."""
     gamma: float = 0.95
-    """Discount of a step."""
+    """Discount factor gamma."""
     batch_size: int = 32
-    """Episodes of a batch."""
+    """Episodes per batch."""
     buffer_size: int = 5000
-    """Episodes of the replay memory, about."""
+    """Episodes of the replay memory; rounded to whole lanes."""
     learning_starts: int = 32
     """Episodes before the first update."""
     update_every: float = 1.0
-    """Episodes for each update; below 1: several updates for each."""
+    """Episodes per update; below 1: several updates per episode."""
     target_update_interval: int = 200
-    """Episodes after which targets become the networks."""
+    """Episodes between hard copies to the target networks."""
     tau: float = 0.0
-    """Soft update of the targets at every update instead; 0: none."""
+    """Polyak factor tau of the targets, in place of hard copies; 0: hard copies."""
     double_q: bool = True
-    """Whether the networks choose the next action and targets value it."""
+    """Double Q-learning: the online networks choose the next actions, the targets evaluate them."""
     td_lambda: float = 0.6
-    """Lambda of the returns in targets; 0: one step. Only with n_step 1."""
+    """Lambda of TD(lambda) targets; 0: one step. Only with n_step 1."""
     n_step: int = 1
-    """Steps of reward before the bootstrap; more than 1: instead of td_lambda."""
+    """Rewards n summed before the bootstrap; above 1: in place of td_lambda."""
     bootstrap_on_truncation: bool = True
-    """Whether targets look beyond where an episode was truncated."""
+    """Bootstrap from the final observation where an episode was truncated."""
     clip_targets: bool = True
-    """Whether next values are clipped to what the rewards so far could add up to."""
+    """Clip next values to the range of returns that the rewards seen so far allow."""
     per_alpha: float = 0.0
-    """Exponent of prioritised replay of episodes; 0 is uniform."""
+    """Exponent alpha of prioritised replay (PER) of episodes; 0 is uniform."""
     optimizer: Literal["adam", "rmsprop"] = "adam"
-    """What takes the steps."""
+    """Optimiser."""
     lr: float = 1e-3
     """Learning rate."""
     lr_end: float = 1.0
-    """Its multiplier in the end."""
+    """Final multiplier of the learning rate; linear schedule."""
     lr_episodes: int = 40_000
-    """Episodes over which it is reached, linearly."""
+    """Episodes over which the multiplier is reached."""
     eps: float = 0.0
-    """What the optimiser adds to its divisor; 0: 1e-8 for adam, 1e-5 for rmsprop."""
+    """The optimiser's epsilon; 0: 1e-8 for adam, 1e-5 for rmsprop."""
     max_grad_norm: float = 10.0
-    """Clip the joint gradient norm; 0: do not."""
+    """Maximum joint gradient norm; 0: no clipping."""
     recurrent: bool = True
-    """Whether agents have a GRU, or see only the present."""
+    """Recurrent agents (GRU)."""
     hidden: int = 64
     """Units of the agents' networks."""
     encoder: Any = "auto"
-    """Of observations, before the agents' networks: auto (by the space), flat, or package.module:function(space)."""
+    """Encoder of observations: auto (by the space), flat, or package.module:function(space)."""
     network: Any = "auto"
-    """Of agents: auto (by recurrent), or package.module:function(inputs, outputs)."""
+    """Agent networks: auto (by recurrent), or package.module:function(inputs, outputs)."""
     td_loss: Any = "mse"
-    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    """Loss of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
     parameter_sharing: bool = True
-    """Whether agents of a group share one network."""
+    """One network per group of agents, in place of one per agent."""
     agent_id: bool = True
-    """Whether agents who share one know who they are."""
+    """Append a one-hot agent id to observations where parameters are shared."""
     last_action: bool = True
-    """Whether agents know what they did last."""
+    """Append each agent's last action to its observation."""
     mixing_units: int = 32
     """Units of QMIX's mixer."""
     hypernet_units: int = 64
     """Hidden units of the mixer's hypernetworks; 0: no hidden layer (QMIX alone)."""
-    epsilon_start: float = 1.0
-    """Chance of a uniform action at first."""
-    epsilon_end: float = 0.05
-    """Chance of a uniform action later."""
     epsilon_steps: int = 50_000
-    """Steps over which it shrinks."""
     reward: Literal["auto", "sum", "mean", "own"] = "auto"
-    """What is learned from where agents have rewards of their own; auto: own for IQL, else the sum."""
+    """Reward that is learned from, where agents have their own; auto: own for IQL, else the sum."""
     standardize_reward: bool = False
-    """Whether rewards are learned less their running mean, over their standard deviation."""
+    """Standardise rewards by their running mean and deviation."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("lr", "lr_end", "update_every"))
+        check(self, update_every=POSITIVE, tau=UNIT, eps=AT_LEAST_0)
         if self.batch_size > self.buffer_size:
             raise OptionError("batch_size", f"be at most the buffer_size of {self.buffer_size}", self.batch_size)
         if self.mixer == "qplex" and not self.hypernet_units:

@@ -6,7 +6,6 @@ With uniform sequences from an empty state DRQN (Hausknecht and Stone 2015). See
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -17,10 +16,12 @@ from torch import Tensor, nn
 
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import observed_space, sampler_of
+from recollect.agents.one_agent import observed_space
 from recollect.agents.policy_modules import BestActionOfState
 from recollect.agents.recurrent_q import RecurrentQ, RecurrentQActor
+from recollect.agents.replay import sampler_of
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
 from recollect.agents.state import Networks, published
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
@@ -37,86 +38,52 @@ from recollect.tensors import map_tensors, to_torch
 
 __all__ = ["R2D2", "R2D2Config"]
 
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "per_alpha", "per_beta", "priority_eta", "tau", "lr_end"), (0, 1)),
-    **dict.fromkeys(("epsilon_start", "epsilon_end"), (0, 1)),
-    **dict.fromkeys(
-        ("batch_size", "length", "update_every", "n_step", "lr_steps", "target_every", "hidden"), (1, math.inf)
-    ),
-    **dict.fromkeys(("burn_in", "capacity", "learning_starts", "lr", "max_grad_norm", "eps"), (0, math.inf)),
-    **dict.fromkeys(("epsilon_steps", "per_beta_steps"), (0, math.inf)),
-    "frame_stack": (1, 64),
-}
-
 
 @final
 @dataclass(frozen=True)
-class R2D2Config:
+class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings):
     """Settings of R2D2 and DRQN."""
 
     single_agent: ClassVar[bool] = True
 
-    gamma: float = 0.99
-    """Discount of a step."""
     batch_size: int = 32
-    """Sequences of a batch."""
+    """Sequences per batch."""
     length: int = 20
     """Steps of a sequence that are learned from."""
     burn_in: int = 10
-    """Steps before them that only warm up a state."""
+    """Steps before them that only bring the recurrent state up to date."""
     stored_state: bool = True
-    """Whether sequences begin from the state that the actor had, or from an empty one."""
+    """Begin sequences from the recurrent state that the actor stored; otherwise from zeros."""
     capacity: int = 100_000
-    """Rows of the replay memory, about."""
-    learning_starts: int = 1_000
-    """Steps before the first update."""
     update_every: int = 4
-    """Steps for each update."""
     n_step: int = 3
-    """Steps of reward before the bootstrap."""
     per_alpha: float = 0.6
-    """Exponent of prioritised replay; 0 is uniform."""
-    per_beta: float = 0.4
-    """Exponent of its importance weights at first; it rises to 1."""
     per_beta_steps: int = 100_000
-    """Steps over which it does; 0: it stays."""
     priority_eta: float = 0.9
-    """A sequence's priority is this share of its largest error, and the rest of its mean error."""
+    """Eta of sequence priorities: eta max|td_error| + (1 - eta) mean|td_error|."""
     rescale: bool = True
-    """Whether values are learned as h(x) = sgn(x) (sqrt(|x| + 1) - 1) + .001 x."""
+    """Value rescaling h(x) = sgn(x) (sqrt(|x| + 1) - 1) + .001 x."""
     double_q: bool = True
-    """Whether the online network chooses the action that the target network values."""
+    """Double Q-learning: the online network chooses the next action, the target network evaluates it."""
     lr: float = 1e-3
     """Learning rate."""
-    lr_end: float = 1.0
-    """Its multiplier in the end."""
-    lr_steps: int = 1_000_000
-    """Steps over which it is reached, linearly."""
     eps: float = 1e-8
-    """What Adam adds to its divisor."""
+    """Adam's epsilon."""
     tau: float = 0.01
-    """How far the target network goes at an update of it; 1: all the way."""
+    """Polyak factor tau of the target network; 1: a hard copy."""
     target_every: int = 1
-    """Updates for an update of the target network."""
-    epsilon_start: float = 1.0
-    """Share of random actions at first."""
-    epsilon_end: float = 0.05
-    """Share of random actions later."""
-    epsilon_steps: int = 10_000
-    """Steps over which it falls."""
+    """Updates between updates of the target network."""
     max_grad_norm: float = 10.0
-    """Clip the gradient norm; 0: do not."""
     td_loss: Any = "huber"
-    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
     frame_stack: int = 1
-    """Frames that networks see at once."""
+    """Frames that are stacked, by the memory while learning."""
     hidden: int = 64
     """Units of the layer before the GRU, and of the GRU."""
     encoder: Any = "auto"
-    """Of observations: auto (by the space), flat, convolutions, or package.module:function(space)."""
+    """Encoder of observations: auto (by the space), flat, convolutions, or package.module:function(space)."""
 
     def __post_init__(self) -> None:
-        check(self, {}, _RANGES, above_zero=("lr", "lr_end", "tau", "eps"))
+        check(self)
 
     @property
     def name(self) -> str:

@@ -113,7 +113,7 @@ register("ppo")(PPOConfig)
 register("a2c")(lambda: PPOConfig(clip=0.0, epochs=1, minibatches=1, rollout=5))
 register("pg")(lambda: PPOConfig(critic=False, clip=0.0, epochs=1, minibatches=1))
 register("td3")(TD3Config)
-register("ddpg")(lambda: TD3Config(twin=False, policy_delay=1, target_noise=0.0))
+register("ddpg")(lambda: TD3Config(twin_q=False, policy_delay=1, target_policy_noise=0.0))
 register("sac")(SACConfig)
 register("r2d2")(R2D2Config)
 register("drqn")(

@@ -7,21 +7,29 @@ docs/algorithms/sac.md.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm
-from recollect.agents.checks import check
+from recollect.agents.checks import Bounds, check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import HINDSIGHT, Replay, replay_memory
+from recollect.agents.one_agent import Replay
 from recollect.agents.policy_modules import LikeliestAction
+from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import (
+    HindsightSettings,
+    NetworkSettings,
+    OptimizerSettings,
+    PERSettings,
+    ReplaySettings,
+    TemperatureSettings,
+)
 from recollect.agents.solo_policy import ActorCritic, SoloActor
 from recollect.agents.state import Networks, published
 from recollect.envs.interface import Env
@@ -29,9 +37,7 @@ from recollect.errors import OptionError
 from recollect.learn.critics import Critics, Temperature
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES
-from recollect.learn.networks import INITS
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
@@ -40,82 +46,30 @@ from recollect.tensors import to_torch
 
 __all__ = ["SAC", "SACConfig"]
 
-_CHOICES = {"hindsight": HINDSIGHT, "activation": tuple(ACTIVATIONS), "init": INITS}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end", "target_entropy"), (0, 1)),
-    **dict.fromkeys(("batch_size", "n_step", "lr_steps"), (1, math.inf)),
-    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
-    **dict.fromkeys(("hindsight_k", "per_beta_steps", "alpha", "alpha_lr"), (0, math.inf)),
-    "update_every": (0.01, math.inf),
-}
-
 
 @final
 @dataclass(frozen=True)
-class SACConfig:
+class SACConfig(
+    NetworkSettings, OptimizerSettings, TemperatureSettings, HindsightSettings, PERSettings, ReplaySettings
+):
     """SAC: soft actor-critic, continuous actions or choices, with a temperature that is learned."""
 
     single_agent: ClassVar[bool] = True
 
-    gamma: float = 0.99
-    """Discount of a step."""
-    batch_size: int = 256
-    """Transitions of a batch."""
-    capacity: int = 1_000_000
-    """Rows of the replay memory, about."""
     learning_starts: int = 5_000
-    """Steps before the first update, whose actions are uniform."""
+    """Environment steps before the first update; their actions are uniform."""
     update_every: float = 1.0
-    """Steps for each update; below 1: several updates a step."""
-    n_step: int = 1
-    """Steps of reward before the bootstrap."""
-    per_alpha: float = 0.0
-    """Exponent of prioritised replay; 0 is uniform."""
-    per_beta: float = 0.4
-    """Exponent of its importance weights at first; it rises to 1."""
-    per_beta_steps: int = 1_000_000
-    """Steps over which it does; 0: it stays."""
-    hindsight: Literal["none", "future", "final", "episode"] = "none"
-    """Whether transitions are also read with goals that were achieved in their episode (Andrychowicz et al. 2017):
-    from this step on, at its end, or anywhere."""
-    hindsight_k: float = 4.0
-    """How many such there are for each with its own goal."""
+    """Environment steps per update; below 1: several updates per step."""
     actor_lr: float = 3e-4
     """Learning rate of the policy."""
     critic_lr: float = 1e-3
     """Learning rate of the critics."""
-    lr_end: float = 1.0
-    """Multiplier of both learning rates in the end."""
-    lr_steps: int = 1_000_000
-    """Steps over which it is reached, linearly."""
     tau: float = 0.005
-    """Soft update of the target critics, at every update."""
-    alpha: float = 1.0
-    """Temperature at first: the weight of the policy's entropy."""
-    alpha_lr: float = 1e-3
-    """Learning rate of the temperature; 0: it stays."""
-    target_entropy: float = 0.5
-    """What the temperature is learned for: this share of the most that choices can have; minus the numbers of a
-    continuous action, whatever it is."""
-    max_grad_norm: float = 0.0
-    """Clip the gradient norms of policy and critics; 0: do not."""
-    td_loss: Any = "mse"
-    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    """Polyak factor tau of the target critics."""
     hidden: tuple[int, ...] = (256, 256)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
-    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
-    """Initialisation of the weights."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of policy and critics: mlp, or package.module:function(inputs, outputs)."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau", "alpha"))
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self, update_every=Bounds(0.01))
 
     @property
     def name(self) -> str:
@@ -140,7 +94,7 @@ class SACConfig:
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: transitions of n steps."""
-        return replay_memory(self, env, lanes=lanes, seed=seed, storage=storage)
+        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> SAC:
         """A learner of these settings."""

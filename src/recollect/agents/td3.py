@@ -6,7 +6,6 @@ With one critic, no delay and no smoothing DDPG (Lillicrap et al. 2016). See doc
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
@@ -14,21 +13,20 @@ from typing import Any, ClassVar, Literal, final
 import torch
 from torch import Tensor, nn
 
-from recollect.agents.checks import check
+from recollect.agents.checks import Bounds, check
 from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import HINDSIGHT, Replay, replay_memory
+from recollect.agents.one_agent import Replay
 from recollect.agents.policy_modules import TanhAction
+from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
+from recollect.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
 from recollect.agents.state import Networks, published
-from recollect.agents.td3_actor import NOISES, DeterministicActor, TanhPolicy
+from recollect.agents.td3_actor import DeterministicActor, TanhPolicy
 from recollect.envs.interface import Env
-from recollect.errors import OptionError
 from recollect.learn.critics import Critics
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
-from recollect.learn.kernels import ACTIVATIONS
 from recollect.learn.losses import TD_LOSSES
-from recollect.learn.networks import INITS
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
@@ -37,99 +35,50 @@ from recollect.tensors import to_torch
 
 __all__ = ["TD3", "TD3Config"]
 
-_CHOICES = {"hindsight": HINDSIGHT, "noise": tuple(NOISES), "activation": tuple(ACTIVATIONS), "init": INITS}
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma", "per_alpha", "per_beta", "tau", "lr_end"), (0, 1)),
-    **dict.fromkeys(("batch_size", "n_step", "lr_steps", "policy_delay"), (1, math.inf)),
-    **dict.fromkeys(("capacity", "learning_starts", "actor_lr", "critic_lr", "max_grad_norm"), (0, math.inf)),
-    **dict.fromkeys(
-        ("hindsight_k", "per_beta_steps", "noise_scale", "target_noise", "target_noise_clip"), (0, math.inf)
-    ),
-    "update_every": (0.01, math.inf),
-}
-
 
 @final
 @dataclass(frozen=True)
-class TD3Config:
+class TD3Config(NetworkSettings, OptimizerSettings, HindsightSettings, PERSettings, ReplaySettings):
     """Settings of TD3 and DDPG."""
 
     single_agent: ClassVar[bool] = True
 
-    gamma: float = 0.99
-    """Discount of a step."""
-    batch_size: int = 256
-    """Transitions of a batch."""
-    capacity: int = 1_000_000
-    """Rows of the replay memory, about."""
     learning_starts: int = 5_000
-    """Steps before the first update, whose actions are uniform."""
+    """Environment steps before the first update; their actions are uniform."""
     update_every: float = 1.0
-    """Steps for each update; below 1: several updates a step."""
-    n_step: int = 1
-    """Steps of reward before the bootstrap."""
-    per_alpha: float = 0.0
-    """Exponent of prioritised replay; 0 is uniform."""
-    per_beta: float = 0.4
-    """Exponent of its importance weights at first; it rises to 1."""
-    per_beta_steps: int = 1_000_000
-    """Steps over which it does; 0: it stays."""
-    hindsight: Literal["none", "future", "final", "episode"] = "none"
-    """Whether transitions are also read with goals that were achieved in their episode (Andrychowicz et al. 2017):
-    from this step on, at its end, or anywhere."""
-    hindsight_k: float = 4.0
-    """How many such there are for each with its own goal."""
-    twin: bool = True
-    """Whether the lower of two critics' values is learned from."""
+    """Environment steps per update; below 1: several updates per step."""
+    twin_q: bool = True
+    """Clipped double Q-learning: targets take the lower of two critics."""
     policy_delay: int = 2
-    """Updates of the critics for one of the policy and of the targets."""
-    target_noise: float = 0.2
-    """Deviation of the noise on the target policy's actions, where -1 to 1 spans them; 0: none."""
+    """Critic updates per update of the policy and the targets."""
+    target_policy_noise: float = 0.2
+    """Target policy smoothing: standard deviation of the noise on target actions, where -1 to 1 spans them; 0: none."""
     target_noise_clip: float = 0.5
-    """The most of it."""
+    """Clip range of that noise."""
     noise: Literal["gaussian", "ou"] = "gaussian"
-    """What explores: gaussian, or ou (a walk by Ornstein and Uhlenbeck)."""
+    """Exploration noise: gaussian, or ou (Ornstein-Uhlenbeck)."""
     noise_scale: float = 0.1
-    """Its deviation."""
+    """Standard deviation of the exploration noise."""
     actor_lr: float = 1e-3
     """Learning rate of the policy."""
     critic_lr: float = 1e-3
     """Learning rate of the critics."""
-    lr_end: float = 1.0
-    """Multiplier of both learning rates in the end."""
-    lr_steps: int = 1_000_000
-    """Steps over which it is reached, linearly."""
     tau: float = 0.005
-    """Soft update of the targets."""
-    max_grad_norm: float = 0.0
-    """Clip the gradient norms of policy and critics; 0: do not."""
-    td_loss: Any = "mse"
-    """Of temporal-difference errors: mse, huber, or package.module:function(td_error)."""
+    """Polyak factor tau of the targets."""
     hidden: tuple[int, ...] = (256, 256)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """After each hidden layer."""
-    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
-    """Initialisation of the weights."""
-    encoder: Any = "auto"
-    """Of observations, before the hidden layers: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Of policy and critics: mlp, or package.module:function(inputs, outputs)."""
 
     def __post_init__(self) -> None:
-        check(self, _CHOICES, _RANGES, above_zero=("actor_lr", "critic_lr", "lr_end", "tau"))
-        if not self.hidden or any(units < 1 for units in self.hidden):
-            raise OptionError("hidden", "be units of at least one layer", self.hidden)
+        check(self, update_every=Bounds(0.01))
 
     @property
     def name(self) -> str:
         """What it is called by: td3 or ddpg."""
-        return "td3" if self.twin else "ddpg"
+        return "td3" if self.twin_q else "ddpg"
 
     @property
     def summary(self) -> str:
         """What it is, in a line."""
-        if self.twin:
+        if self.twin_q:
             return "TD3: deterministic policy gradients, with the lower of two critics."
         return "DDPG: deterministic policy gradients."
 
@@ -151,7 +100,7 @@ class TD3Config:
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: transitions of n steps."""
-        return replay_memory(self, env, lanes=lanes, seed=seed, storage=storage)
+        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> TD3:
         """A learner of these settings."""
@@ -179,7 +128,7 @@ class TD3:
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
             self.policy = TanhPolicy(group, name=config.name.upper(), generator=generator, **how)
-            width, count = self.policy.box.width, 2 if config.twin else 1
+            width, count = self.policy.box.width, 2 if config.twin_q else 1
             self.critics = Critics(count, group.obs_space, width, generator=generator, **how)
         self.policy_target, self.critics_target = target_of(self.policy), target_of(self.critics)
         parts = {"policy": self.policy, "critics": self.critics}
@@ -219,10 +168,10 @@ class TD3:
         config = self.config
         with torch.no_grad():
             action = self.policy_target(rows["next_obs"])
-            if config.target_noise:
+            if config.target_policy_noise:
                 noise = torch.randn(action.shape, generator=self.networks.generator, device=action.device)
                 most = config.target_noise_clip
-                action = (action + (config.target_noise * noise).clamp(-most, most)).clamp(-1, 1)
+                action = (action + (config.target_policy_noise * noise).clamp(-most, most)).clamp(-1, 1)
             next_q = self.critics_target(rows["next_obs"], action)[..., 0].amin(dim=0)
             td_target = rows["reward"] + rows["discount"] * next_q
         q = self.critics(rows["obs"], self.policy.box.normalize(rows["action"]))[..., 0]

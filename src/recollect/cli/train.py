@@ -204,12 +204,16 @@ def _documented(line: str, *kinds: type[Any]) -> str:
 
 
 def _texts(kind: type[Any]) -> dict[str, str]:
+    """Docstrings of the fields of a dataclass; those of groups that it is made of hold where it has none of its own."""
     found: dict[str, str] = {}
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    for field, text in pairwise(body.body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            found[field.target.id] = str(ast.literal_eval(text.value))
+    for part in reversed(kind.__mro__):
+        if not dataclasses.is_dataclass(part):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, text in pairwise(body.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                found[field.target.id] = " ".join(str(ast.literal_eval(text.value)).split())
     return found
 
 
