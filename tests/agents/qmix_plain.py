@@ -61,8 +61,8 @@ class Plain:
 
     def __init__(self, learner: QMIX, env: Any) -> None:
         self.config: QMIXConfig = learner.config
-        self.names = learner._names
-        self.env, self.teams = env, [learner.online[name] for name in learner._names]
+        self.names = [name for name in learner.online if name != "mixer"]
+        self.env, self.teams = env, [learner.online[name] for name in self.names]
         self.nets = {name: flat.detach().clone().requires_grad_() for name, flat in flats(learner.online).items()}
         self.targets = {name: flat.clone() for name, flat in flats(learner.target).items()}
         config = self.config

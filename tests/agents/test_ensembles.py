@@ -70,12 +70,12 @@ def test_inferred_policies_are_what_the_others_do() -> None:
         stepped = env.step(actor.act(obs)[0])
         memory.append(**stepped.row)
         obs = stepped.obs
-        (recent,) = learner._rows(memory.newest(256))
+        recent = group.reader.rows(to_torch(memory.newest(256)))
         loss = group.inferred.loss([recent], config.infer_entropy)
         learner.trained[0]["inferred"].step(loss.sum(), max_grad_norm=0.0)
         losses.append(float(loss.detach().mean()))
     assert losses[-1] < 0.8 * losses[0]
-    thought = group.inferred.policies[0](group.inferred._each(recent.obs)).view(3, 3, -1, 5)
+    thought = group.inferred.policies[0](recent.obs.expand(3, *recent.obs.shape).flatten(0, 1)).view(3, 3, -1, 5)
     real = torch.softmax(group.policy(recent.obs), dim=-1)
     away = (torch.softmax(thought, dim=-1)[:, :, None] - real).abs().mean(dim=(3, 4))
     for observer in away:  # [the one inferred, the one it is compared with]
@@ -116,7 +116,7 @@ def test_inferred_policies_learn_from_the_newest_rows(monkeypatch: pytest.Monkey
         learner.learn(memory)  # no metrics
     newest = memory.newest(24)
     assert (given[0].serials == newest.serials).all()
-    (recent,) = learner._rows(given[0])
+    recent = learner.groups[0].reader.rows(to_torch(given[0]))
     assert (newest.serials >= 94).all()
     torch.testing.assert_close(recent.obs, learner.groups[0].reader.obs(torch.from_numpy(newest.obs)))
     torch.testing.assert_close(recent.action.argmax(dim=2).T.numpy(), newest.action.astype(np.int64))

@@ -110,15 +110,15 @@ def test_the_temperature_falls_where_there_is_entropy_to_spare() -> None:
     env, memory, learner = filled("simple_spread", {"alpha_lr": 0.1})
     with torch.no_grad():
         learner.policies[0].networks.networks.flat.zero_()
-    before = learner._alpha(0).item()
+    before = learner.temperatures[0].alpha.item()
     learner.update(memory.sample(7))
-    assert learner._alpha(0).item() < before
+    assert learner.temperatures[0].alpha.item() < before
     other = learner.config.learner(env, seed=1)
     with torch.no_grad():
         other.policies[0].networks.networks.flat.zero_()
         other.policies[0].networks.networks.named_layers()["layers.1.bias"][0, 0, 2] = 30.0  # type: ignore[operator]
     other.update(memory.sample(7))
-    assert other._alpha(0).item() > before
+    assert other.temperatures[0].alpha.item() > before
 
 
 def test_the_target_by_three_numbers() -> None:

@@ -154,7 +154,7 @@ def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     """An action whose value is far above all others, and which is never available."""
     config = QMIXConfig(**SMALL, mixer="vdn", epsilon_start=0.3, epsilon_end=0.3)
     env, memory, learner = played("marines_3v3", config)
-    (q,) = (learner.online[name] for name in learner._names)
+    q = learner.online["agents"]
     for networks in (learner.online, learner.target):
         flat = networks["agents"].networks.flat
         flat.data[:, -q.choices :] = torch.arange(q.choices) * 100.0

@@ -36,6 +36,20 @@ def steps_of(lanes: list[int], number: int, length: int = 23) -> dict:
     }
 
 
+def write(shards: rc.distributed.Shards, count: int, first: int = 0, **how) -> rc.distributed.ShardWriter:
+    """A writer that has written so many steps of its lanes."""
+    writer = shards.writer(**how)
+    write_on(writer, first, first + count)
+    return writer
+
+
+def write_on(writer: rc.distributed.ShardWriter, first: int, last: int) -> None:
+    """Write steps of these numbers."""
+    for number in range(first, last):
+        writer.append(**steps_of(writer.lanes, number))
+    writer.flush()
+
+
 def check_batch(batch: rc.Batch) -> None:
     """Every row is whole, and what followed it followed it."""
     np.testing.assert_array_equal(batch.obs, obs_of(batch.tag))

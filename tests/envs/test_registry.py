@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import recollect as rc
-from recollect import cli, envs
+from recollect import envs
 from recollect.envs import particle, registry
 from recollect.envs.video import save_video
 
@@ -23,10 +23,10 @@ from recollect.envs.video import save_video
         (
             "simple_spraed",
             {},
-            "environment must be one that there is, got 'simple_spraed'. Did you mean 'simple_spread'?",
+            "environment must be a known environment, got 'simple_spraed'. Did you mean 'simple_spread'?",
         ),
-        ("marines", {}, "environment must be one that there is, got 'marines'. Did you mean 'marines_8v9'?"),
-        ("zzz", {}, "environment must be one that there is, got 'zzz'. `recollect envs` lists them."),
+        ("marines", {}, "environment must be a known environment, got 'marines'. Did you mean 'marines_8v9'?"),
+        ("zzz", {}, "environment must be a known environment, got 'zzz'. `recollect envs` lists them."),
         (
             "simple",
             {"max_cycle": 3},
@@ -131,23 +131,6 @@ def test_films_that_cannot_be(tmp_path: Path) -> None:
             save_video(tmp_path / name, pictures, fps=fps)
         assert str(caught.value).startswith(message)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["envs"]) == 0
-    shown = capsys.readouterr().out
-    for entry in envs.entries():
-        assert entry.name in shown
-        assert entry.line.split()[0] in shown
-    assert "3 x adversary: see 16 numbers, do one of 5" in shown
-    assert cli.main(["envs", "marines_2v7"]) == 0
-    shown = capsys.readouterr().out
-    assert "2 agents: see 45 numbers, do one of 13 (action masks, agent masks)" in shown
-    assert "max_episode_steps = 60" in shown
-    assert cli.main(["envs", "gymnasium:CartPole-v1"]) == 0
-    assert "1 agent: see 4 numbers, do one of 2" in capsys.readouterr().out
-    assert cli.main(["envs", "simple_tga"]) == 2
-    assert "Did you mean 'simple_tag'?" in capsys.readouterr().err
 
 
 def test_as_a_program() -> None:

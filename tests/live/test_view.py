@@ -1,13 +1,11 @@
 """What can be seen of a memory: as it is, plain, and refused where it is not there."""
 
 import base64
-import io
 import json
 import time
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import recollect as rc
 from recollect.live import MemoryView
@@ -158,9 +156,3 @@ def test_numbers_that_are_none_are_none() -> None:
     memory.append(obs=np.nan, reward=1.0, terminated=True, truncated=False, final_obs=np.inf)
     found = ask(MemoryView(memory), "row", lane=0, serial=0)
     assert found["stored"]["obs"]["values"] == [None]
-
-
-@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3)])
-def test_pictures_come_back(shape: tuple[int, ...]) -> None:
-    picture = np.random.default_rng(0).integers(0, 255, shape, np.uint8)
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(encode_png(picture)))), picture)

@@ -6,10 +6,13 @@ or may not have reached the disk, in any order.
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
+import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from recollect.memory.snapshot.disk import SystemDisk
 
@@ -117,3 +120,15 @@ def torn(safe: bytes, full: bytes, random_source: random.Random) -> list[bytes]:
     at = random_source.randint(least, len(full))
     rest = len(full) - at
     return [safe, full[:at], full[:at] + bytes(rest), full[:at] + random_source.randbytes(rest)]
+
+
+def save_on(memory: Any, folder: Path, disk: Any, journal: str | None = None) -> None:
+    """``memory.save`` by way of another disk; what other threads save meanwhile goes to the system's."""
+    mine = threading.get_ident()
+    module = importlib.import_module("recollect.memory.memory")
+
+    def choose() -> Any:
+        return disk if threading.get_ident() == mine else SystemDisk()
+
+    with mock.patch.object(module, "SystemDisk", choose):
+        memory.save(folder, journal=journal)

@@ -17,8 +17,7 @@ import pytest
 
 import checkable
 import recollect as rc
-from disks import CrashDisk
-from recollect.memory.snapshot import codec_of, save
+from disks import CrashDisk, save_on
 
 
 def fill(memory: rc.Memory, first: int, count: int) -> None:
@@ -79,7 +78,7 @@ def test_every_step_of_a_save_may_be_the_last(tmp_path: Path, seed: int, journal
             memory.cut(0)
         now = fingerprint(memory)
         allowed = [*allowed[-1:], now] if allowed else []
-        save(memory._subject, folder, disk, codec_of(None), journal)
+        save_on(memory, folder, disk, journal)
         allowed = [now]
         safe = checkable.newest(memory)
     crash()
@@ -118,7 +117,7 @@ def test_a_disk_that_fails_at_any_call_costs_nothing(tmp_path: Path, journal: st
         real.adopt()
         disk = Refusing(real, at)
         try:
-            save(memory._subject, folder, disk, codec_of(None), journal)  # type: ignore[arg-type]
+            save_on(memory, folder, disk, journal)
         except OSError:
             failed += 1
             if journal is None:

@@ -17,8 +17,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import recollect as rc
+from disks import save_on
 from oracle import Oracle, padded
-from recollect.memory.snapshot import SystemDisk, codec_of, save, saving
+from recollect.memory.snapshot import SystemDisk, saving
 
 windows = st.one_of(
     st.just(rc.Transition()),
@@ -256,7 +257,7 @@ class Machine(RuleBasedStateMachine):
 
         def work() -> None:
             try:
-                save(self.memory._subject, self.folder / "beside", SlowDisk(instant), codec_of(None))
+                save_on(self.memory, self.folder / "beside", SlowDisk(instant))
                 rc.Memory.load(self.folder / "beside", sampler=self.sampler, window=self.window)
             except BaseException as error:
                 self.failed.append(error)

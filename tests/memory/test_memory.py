@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -68,19 +66,6 @@ def test_views_and_batches_outlive_the_memory() -> None:
     gc.collect()
     assert view[0, 4, 0] == 4
     np.testing.assert_array_equal(batch.obs, kept)
-
-
-def test_a_released_batch_is_used_again_and_a_kept_one_is_not() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
-    play(memory, 5)
-    address = memory.sample(8).obs.ctypes.data
-    first = memory.sample(8)
-    assert first.obs.ctypes.data == address
-    kept, copy = first.obs, first.obs.copy()
-    del first
-    for _ in range(20):
-        assert memory.sample(8).obs.ctypes.data != address
-    np.testing.assert_array_equal(kept, copy)
 
 
 def test_len_full_clear_and_repr() -> None:
@@ -233,18 +218,6 @@ def test_a_memory_is_true_and_knows_its_fields() -> None:
     assert not memory["truncated"].any()
 
 
-def test_batches_behave_like_objects() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
-    play(memory, 4)
-    batch = memory.sample(3)
-    batch.error = np.ones(3)
-    assert "error" in batch.copy()
-    assert isinstance(batch.copy(), rc.Batch)
-    with pytest.raises(AttributeError, match=r"^name must be one of obs, next_obs, .*, got 'nope'$"):
-        _ = batch.nope
-    assert repr(batch).startswith("Batch(obs: float32[3, 2], next_obs: float32[3, 2], action: uint8[3]")
-
-
 def test_huge_sizes_cost_nothing_where_rows_are_few() -> None:
     memory = rc.Memory(SCHEMA, 20, 2, sampler=rc.Shuffled(), seed=0)
     play(memory, 4)
@@ -300,76 +273,6 @@ def test_threads_may_sample_while_another_writes() -> None:
         thread.join()
     assert problems == []
     assert min(drawn) > 10
-
-
-def test_prefetch_gives_batches_ahead() -> None:
-    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
-    play(memory, 10)
-    with memory.prefetch(8, ahead=3) as batches:
-        taken = [next(batches).serials.copy() for _ in range(10)]
-    twin = rc.Memory(SCHEMA, 40, 2, seed=0)
-    play(twin, 10)
-    for serials in taken:
-        np.testing.assert_array_equal(serials, twin.sample(8).serials)
-    with pytest.raises(StopIteration):
-        next(batches)
-
-
-def test_prefetch_ends_for_every_consumer() -> None:
-    calls = [0]
-
-    def draw() -> int:
-        calls[0] += 1
-        if calls[0] == 3:
-            raise ValueError("enough")
-        return calls[0]
-
-    batches, errors = rc.Prefetch(draw, 1), []
-
-    def consume() -> None:
-        try:
-            for _ in batches:
-                pass
-        except ValueError as error:
-            errors.append(str(error))
-
-    consumers = [threading.Thread(target=consume) for _ in range(2)]
-    for consumer in consumers:
-        consumer.start()
-    for consumer in consumers:
-        consumer.join(5)
-    assert not any(consumer.is_alive() for consumer in consumers)
-    assert errors == ["enough"]
-
-
-def test_a_forgotten_prefetch_stops() -> None:
-    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
-    play(memory, 10)
-    before = threading.active_count()
-    for _ in range(3):
-        next(memory.prefetch(4))
-    gc.collect()
-    assert threading.active_count() == before
-
-
-def test_the_program_may_end_while_prefetching() -> None:
-    code = (
-        "import numpy as np, recollect as rc\n"
-        "memory = rc.Memory(rc.Schema(obs=rc.Field((64,))), 20_000)\n"
-        "flags = np.zeros(10_000, bool)\n"
-        "memory.extend(obs=np.zeros((10_000, 64)), reward=np.zeros(10_000), terminated=flags, truncated=flags)\n"
-        "batches = memory.prefetch(100_000)\n"
-        "next(batches)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_prefetch_passes_errors_on() -> None:
-    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
-    with pytest.raises(rc.errors.NotEnoughRows), memory.prefetch(8) as batches:
-        next(batches)
-    assert threading.active_count() < 10
 
 
 def test_empty_blocks_do_nothing() -> None:

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import recollect as rc
-from recollect.memory.snapshot import SystemDisk, codec_of, save
+from disks import save_on
+from recollect.memory.snapshot import SystemDisk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 
@@ -230,7 +231,7 @@ def test_whoever_waits_for_a_save_learns_that_the_file_is_gone(tmp_path: Path) -
             return SystemDisk().create(file)
 
     with pytest.raises(rc.errors.StorageError, match="must lie in a file that stays whole"):
-        save(memory._subject, tmp_path / "saved", Cutting(), codec_of(None))  # type: ignore[arg-type]
+        save_on(memory, tmp_path / "saved", Cutting())
     writer.join(10)
     assert not writer.is_alive()
     assert found

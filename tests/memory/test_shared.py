@@ -19,7 +19,8 @@ import pytest
 
 import checkable
 import recollect as rc
-from recollect.memory.snapshot import SystemDisk, codec_of, save
+from disks import save_on
+from recollect.memory.snapshot import SystemDisk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 
@@ -178,61 +179,6 @@ def small(name: str, lanes: int | None = 2) -> rc.Memory:
 STEP = {"obs": np.zeros(3, np.float32), "action": 1, "reward": 0.0, "terminated": False, "truncated": False}
 
 
-def test_a_lane_has_one_writer(name: str) -> None:
-    with small(name) as memory, rc.Writer(name, 1) as writer:
-        with pytest.raises(rc.errors.StorageError) as caught:
-            rc.Writer(name, [0, 1])
-        assert str(caught.value) == (
-            f"lane 1 must have one writer, got another process or object that writes to it in {name!r}. "
-            "Take another lane, or end that writer first."
-        )
-        with pytest.raises(rc.errors.StorageError, match="lane 1 must have one writer"):
-            memory.append(**{key: np.stack([value, value]) for key, value in STEP.items()})
-        assert len(memory) == 0
-        memory.append(lanes=0, **STEP)
-        writer.append(**STEP)
-        assert len(memory) == 2
-        writer.close()
-        memory.append(lanes=1, **STEP)
-
-
-def test_a_lane_that_is_taken_over_goes_on_with_a_new_episode(name: str) -> None:
-    with small(name, None) as memory:
-        for count in (1, 3):
-            with rc.Writer(name) as writer:
-                for _ in range(count):
-                    writer.append(**STEP)
-        with rc.Writer(name) as writer:
-            writer.append(**STEP)
-            # One row alone says nothing of what followed it; of three, the last is what was seen after the second.
-            assert memory.episodes.length.tolist() == [2, 1]
-            assert memory.episodes.truncated.tolist() == [True, False]
-
-
-def test_writers_say_what_is_wrong(name: str) -> None:
-    with pytest.raises(rc.errors.StorageError) as missing:
-        rc.Writer(name, 0)
-    assert str(missing.value) == (
-        f"shared memory {name!r} must exist, got no such segment. Start the process that makes it first."
-    )
-    with pytest.raises(rc.errors.OptionError, match="name must be 1 to 100 letters"):
-        rc.Shared("../../etc/passwd")
-    with small(name) as memory:
-        with pytest.raises(rc.errors.OptionError, match="lanes must be distinct whole numbers from 0 to 1"):
-            rc.Writer(name, 5)
-        with rc.Writer(name, [1]) as writer:
-            with pytest.raises(rc.errors.OptionError, match=r"lanes must be among the writer's \(\[1\]\)"):
-                writer.append(lanes=0, **STEP)
-            with pytest.raises(rc.errors.StepError):
-                writer.append(obs=1)
-            assert repr(writer).startswith(f"Writer({name!r}, lanes [1], Schema(")
-        assert len(memory) == 0
-    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
-        memory.append(lanes=0, **STEP)
-    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
-        writer.append(**STEP)
-
-
 def test_the_last_user_removes_the_segment(name: str) -> None:
     memory = small(name)
     writer = rc.Writer(name, 0)
@@ -256,16 +202,6 @@ def test_users_that_leave_together_leave_nothing_behind(name: str) -> None:
         for thread in threads:
             thread.join()
         assert not there(name)
-
-
-def test_a_loaded_memory_leaves_its_lanes_to_actors(name: str, tmp_path: Path) -> None:
-    with small(name) as memory:
-        for _ in range(5):
-            memory.append(lanes=1, **STEP)
-        memory.save(tmp_path / "saved")
-    with rc.Memory.load(tmp_path / "saved", storage=rc.Shared(name)) as memory, rc.Writer(name) as writer:
-        writer.append(**{key: np.stack([value, value]) for key, value in STEP.items()})
-        assert memory.episodes.length.tolist() == [1, 4, 1]
 
 
 class Acting:
@@ -292,7 +228,7 @@ def test_rows_that_change_while_they_are_saved(name: str, tmp_path: Path) -> Non
         with small(name) as memory, rc.Writer(name, 0) as writer:
             for step, terminated in enumerate([step % 7 == 6 for step in range(30)] + tail):
                 writer.append(**{**STEP, "obs": np.full(3, step, np.float32), "terminated": terminated})
-            save(memory._subject, tmp_path / str(number), Acting(writer, append=append), codec_of(None))
+            save_on(memory, tmp_path / str(number), Acting(writer, append=append))
             loaded = rc.Memory.load(tmp_path / str(number))
             assert len(loaded) > 10
             for batch in loaded.epoch(100):
@@ -315,7 +251,7 @@ def test_rows_that_are_overwritten_after_they_were_saved(name: str, tmp_path: Pa
 
         for step in range(10):
             writer.append(**{**STEP, "terminated": step == 8})  # an ended episode, and the first step of another
-        save(memory._subject, tmp_path / "saved", Overwriting(), codec_of(None))  # type: ignore[arg-type]
+        save_on(memory, tmp_path / "saved", Overwriting())
         loaded = rc.Memory.load(tmp_path / "saved")
         assert len(loaded) == 8
         assert not loaded.episodes.terminated.any()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -20,7 +18,8 @@ import pytest
 
 import checkable
 import recollect as rc
-from recollect.memory.snapshot import SystemDisk, codec_of, save, saving
+from disks import save_on
+from recollect.memory.snapshot import SystemDisk, saving
 
 WINDOWS = [
     rc.Transition(),
@@ -29,6 +28,8 @@ WINDOWS = [
     rc.Sequence(6, burn_in=2, overlap=2, across=True),
     rc.Episodes(),
 ]
+
+
 SPAN = 3000
 
 
@@ -257,7 +258,7 @@ def test_a_child_does_not_keep_a_folder_locked(tmp_path: Path) -> None:
                     os._exit(0)
             return SystemDisk().create(path)
 
-    save(memory._subject, tmp_path / "saved", Forking(), codec_of(None))  # type: ignore[arg-type]
+    save_on(memory, tmp_path / "saved", Forking())
     saver = threading.Thread(target=memory.save, args=(tmp_path / "saved",), daemon=True)
     saver.start()
     saver.join(10)
@@ -346,70 +347,3 @@ def test_a_block_that_waits_is_not_broken_into(tmp_path: Path, monkeypatch: pyte
         for thread in threads:
             thread.join()
     assert not errors
-
-
-CHANGING = """
-import sys, threading, numpy as np, recollect as rc
-memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 400_000, 2, seed=0)
-terminated, truncated = np.zeros((100_000, 2), bool), np.zeros((100_000, 2), bool)
-lanes = np.array([0, 1])
-final = np.zeros((100_000, 2, 2), np.float32)
-obs = np.ones((100_000, 2, 2), np.float32)
-stop = threading.Event()
-
-def change():
-    while not stop.is_set():
-        terminated[:] = True
-        lanes[:] = 1 << 40
-        terminated[:] = False
-        lanes[:] = [0, 1]
-
-threads = [threading.Thread(target=change, daemon=True) for _ in range(2)]
-for thread in threads:
-    thread.start()
-for _ in range(150):
-    try:
-        memory.extend(obs=obs, reward=np.zeros((100_000, 2)), terminated=terminated, truncated=truncated,
-                      final_obs=final)
-        memory.extend(lanes=lanes, obs=obs[:500], reward=np.zeros((500, 2)), terminated=terminated[:500],
-                      truncated=truncated[:500], final_obs=final[:500])
-    except rc.errors.OptionError:
-        pass
-    assert set(np.unique(memory.sample(1000).obs)) <= {1.0}
-stop.set()
-for thread in threads:
-    thread.join()
-memory.save(sys.argv[1])
-assert len(rc.Memory.load(sys.argv[1])) == len(memory)
-"""
-
-
-FLIPPING = """
-import sys, threading, numpy as np, recollect as rc
-sys.setswitchinterval(1e-5)
-memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 400_000, 2, seed=0)
-flag, none, obs = np.zeros((2000, 2), bool), np.zeros((2000, 2), bool), np.ones((2000, 2, 2), np.float32)
-
-def flip():
-    while True:
-        flag[:] = True
-        flag[:] = False
-
-for _ in range(2):
-    threading.Thread(target=flip, daemon=True).start()
-for _ in range(1500):
-    try:
-        memory.extend(obs=obs, reward=np.zeros((2000, 2)), terminated=none, truncated=flag)
-    except rc.errors.StepError as error:
-        assert "final_obs must be given where a step is truncated" in str(error), error
-"""
-
-
-def test_ends_that_change_are_refused_or_stored() -> None:
-    """Steps that are cut off need a final observation: whoever changes that meanwhile gets one answer or the other."""
-    subprocess.run([sys.executable, "-c", FLIPPING], check=True, timeout=120)
-
-
-def test_flags_and_lanes_that_change_while_they_are_read(tmp_path: Path) -> None:
-    """What was counted is what is written: no foreign bytes, no crash, and the snapshot loads."""
-    subprocess.run([sys.executable, "-c", CHANGING, str(tmp_path / "saved")], check=True, timeout=120)

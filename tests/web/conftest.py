@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_runs import write_run
+from made_runs import small_memory, write_run
+
+from recollect.web.start import Page
 
 
 @pytest.fixture
@@ -16,6 +18,12 @@ def runs(tmp_path: Path) -> Path:
     write_run(folder / "killed", 1, state="going", gamma=0.7)
     (tmp_path / "secret.png").write_text("secret")
     return folder
+
+
+@pytest.fixture
+def page(runs: Path):
+    with Page(runs, {"mine": small_memory()}).start() as page:
+        yield page
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The page in a real browser."""
 
-import os
 import re
 import signal
 import subprocess
@@ -18,6 +17,7 @@ pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
 expect.set_options(timeout=20_000)  # milliseconds: machines may be busy
+
 
 NAMELESS = """() => [...document.querySelectorAll('input, select, button, img, svg[role]')].filter((each) =>
   !(each.labels?.length || each.getAttribute('aria-label') || each.hasAttribute('alt') || each.innerText)
@@ -207,24 +207,3 @@ def test_names_from_files_are_text(tab, tmp_path: Path) -> None:
         expect(tab.locator("#run-table tbody th")).to_have_text(bad)
         expect(tab.locator("#curves svg")).to_have_count(1)
         assert tab.locator("img[src=x]").count() == 0
-
-
-def test_the_command(runs: Path) -> None:
-    command = [sys.executable, "-m", "recollect", "serve", str(runs), "--port", "0"]
-
-    def heed() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which shells have what runs in the background ignore
-
-    going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
-    try:
-        said = going.stdout.readline()
-        assert re.match(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}$", said.strip())
-        os.kill(going.pid, signal.SIGINT)
-        assert going.wait(20) == 130
-        assert "Traceback" not in going.stderr.read()
-    finally:
-        going.kill()
-        going.communicate()
-    nothing = subprocess.run([*command[:4], str(runs / "none")], capture_output=True, text=True)
-    assert nothing.returncode == 2
-    assert nothing.stderr.startswith("runs must be a folder, got")

@@ -1,16 +1,14 @@
 """Counts, messages and one shard, in this process: no cluster is started."""
 
-import random
+from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import recollect as rc
-from recollect.distributed.messages import Update, pack_batches, pack_updates, unpack_batches, unpack_updates
+from recollect.distributed.messages import Update, pack_updates, unpack_batches
 from recollect.distributed.shard import Shard, ShardSpec
-from recollect.distributed.tally import Ratio, Tally
+from recollect.distributed.tally import Tally
 from recollect.errors import OptionError
 
 SCHEMA = rc.Schema(obs=rc.Field((3,)), tag=rc.Field((), "int64"))
@@ -55,111 +53,6 @@ class Source:
         heads = self.memory.heads
         runs = [(lane, first[lane], int(heads[lane]) - first[lane]) for lane in (0, 1)]
         return self.memory.pack_rows(runs, [(lane, start + offset, count) for lane, start, count in runs])
-
-
-# ---- counts ----------------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["inserted", "sampled"]), st.integers(1, 9)), max_size=30))
-def test_tallies_come_to_the_same_in_any_order(events: list[tuple[int, str, int]]) -> None:
-    sources = [Tally() for _ in range(3)]
-    messages = []
-    for source, name, more in events:
-        sources[source].count(name, f"source-{source}", more)
-        messages.append(sources[source].plain())
-    merged = Tally()
-    shuffled = messages * 2
-    random.Random(0).shuffle(shuffled)
-    for message in shuffled:
-        merged.join(message)
-    for name, place in (("inserted", 0), ("sampled", 1)):
-        assert merged.totals[place] == sum(more for _, what, more in events if what == name)
-
-
-def test_whoever_is_not_ahead_goes_on() -> None:
-    limiter = Ratio(8, min_size=100, tolerance=80)
-    tally = Tally()
-    for inserted, sampled, insert, sample in (
-        (0, 0, True, False),  # too little to learn from
-        (99, 0, True, False),
-        (100, 0, True, True),
-        (110, 0, True, True),  # 80 samples to draw: as many as is tolerated
-        (111, 0, False, True),
-        (111, 8, True, True),
-        (111, 168, True, True),
-        (111, 169, True, False),
-    ):
-        tally.inserted["shard"], tally.sampled["learner"] = inserted, sampled
-        tally.held["shard"] = [0, min(inserted, 100)]
-        assert (limiter.may_insert(tally), limiter.may_sample(tally)) == (insert, sample), (inserted, sampled)
-
-
-@given(st.floats(0.1, 100), st.integers(1, 1000), st.integers(0, 5000), st.integers(0, 50_000), st.floats(0, 1000))
-def test_never_do_both_wait(samples: float, least: int, inserted: int, sampled: int, tolerance: float) -> None:
-    limiter, tally = Ratio(samples, min_size=least, tolerance=tolerance), Tally()
-    tally.inserted["shard"], tally.sampled["learner"], tally.held["shard"] = inserted, sampled, [0, inserted]
-    assert limiter.may_insert(tally) or limiter.may_sample(tally)
-
-
-def test_limiters_that_are_none_are_refused() -> None:
-    for given_, message in (
-        ({"samples": 0}, "samples must be above 0, got 0"),
-        ({"samples": 1, "tolerance": -1}, "tolerance must be at least 0, got -1"),
-    ):
-        with pytest.raises(OptionError) as caught:
-            Ratio(**given_)  # type: ignore[arg-type]
-        assert str(caught.value) == message
-
-
-# ---- messages --------------------------------------------------------------------------------------------------------
-
-
-def test_batches_come_back_as_they_were() -> None:
-    memory = rc.Memory(rc.Schema(obs={"camera": rc.Field((2, 3), "uint8"), "pose": rc.Field((5,))}), 100, seed=0)
-    for number in range(30):
-        obs = {"camera": np.full((2, 3), number), "pose": np.full(5, number)}
-        memory.append(obs=obs, reward=number, terminated=number % 7 == 6, truncated=False)
-    batches = [memory.sample(size) for size in (4, 4, 7)]
-    head, found = unpack_batches(pack_batches({"epoch": 3}, batches))
-    assert head["epoch"] == 3
-    for one, other in zip(batches, found, strict=True):
-        assert type(other) is rc.Batch
-        np.testing.assert_array_equal(one.obs.camera, other.obs.camera)
-        for key in ("reward", "weights", "lanes", "serials", "discount", "terminated"):
-            np.testing.assert_array_equal(one[key], other[key])
-            assert other[key].dtype == one[key].dtype
-            assert other[key].flags.writeable
-        assert other.next_obs.pose.ctypes.data % 64 == 0
-
-
-def test_batches_of_two_messages_are_not_of_the_same_memory() -> None:
-    """What is handed out again is what nobody holds."""
-    memory = rc.Memory(rc.Schema(obs=rc.Field((5,))), 100, seed=0)
-    held = []
-    for number in range(1, 21):
-        memory.append(obs=np.full(5, number), reward=number, terminated=True, truncated=False, final_obs=np.zeros(5))
-        message = pack_batches({}, [memory.sample(8)])
-        held.append((unpack_batches(message)[1][0], unpack_batches(message)[1][0].reward.tolist()))
-        for batch, rewards in held:
-            assert batch.reward.tolist() == rewards
-            np.testing.assert_array_equal(batch.obs[:, 0], rewards)
-        if number % 5 == 0:
-            del held[::2]
-
-
-def test_updates_come_back_as_they_were() -> None:
-    updates = [Update(1, 2, np.arange(3.0)), Update(2**62, 5, np.zeros(0)), Update(4, 6, np.ones(1))]
-    found = list(unpack_updates(pack_updates(updates)))
-    assert [(update.epoch, update.draw, update.errors.tolist()) for update in found] == [
-        (1, 2, [0, 1, 2]),
-        (2**62, 5, []),
-        (4, 6, [1]),
-    ]
-    with pytest.raises(ValueError, match="cut off"):
-        list(unpack_updates(pack_updates(updates)[:-2]))
-
-
-# ---- a shard ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_block_that_comes_twice_is_stored_and_counted_once() -> None:
@@ -240,7 +133,8 @@ def test_batches_of_a_call_are_independent_and_priorities_find_their_rows(drawn:
         assert shard.memory.priorities[lane, serial] == pytest.approx(priority)
 
 
-def test_priorities_that_come_late_are_dropped_and_counted() -> None:
+def test_priorities_that_come_late_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.distributed.shard.import_ray", mock.Mock())
     shard = filled()
     shard.sample(8, 1, 0.4, b"", Tally().plain())
     before = shard.memory.priorities.copy()
@@ -251,9 +145,9 @@ def test_priorities_that_come_late_are_dropped_and_counted() -> None:
     ]
     shard.look(Tally().plain(), pack_updates(late))
     np.testing.assert_array_equal(shard.memory.priorities, before)
-    assert shard._late == 19
+    assert shard.state()["dropped"] == 19
     shard.look(Tally().plain(), pack_updates([Update(shard.epoch, 0, np.ones(8))]))  # its rows are given up by now
-    assert shard._late == 27
+    assert shard.state()["dropped"] == 27
 
 
 def test_an_empty_shard_gives_no_batch() -> None:
@@ -271,8 +165,10 @@ def test_what_a_shard_begins_again_with(tmp_path, durability: str) -> None:
     epoch = first.attach(1, [0, 1], None)["epoch"]
     source.steps(20)
     first.append(epoch, 1, [0, 1], source.packed([0, 0]))
-    if durability != "none" and durability != "mapped":
-        first._keep()
+    if durability == "snapshot":
+        first.save(str(tmp_path / first.spec.name))  # as is done when it is due
+    elif durability == "journal":
+        first.save(str(tmp_path / "elsewhere"))
     acked = source.memory.heads.tolist()
     source.steps(13)
     first.append(epoch, 1, [0, 1], source.packed(acked))
