@@ -1,4 +1,4 @@
-"""Environments: vectorised, many agents in each.
+"""Vectorised multi-agent environments.
 
 env = recollect.envs.make("simple_tag", num_envs=64)
 memory = recollect.Memory(env.schema, capacity=64_000, lanes=env.num_envs)

@@ -1,4 +1,4 @@
-"""Bit flipping: a goal that chance hardly ever reaches, and every mistake teaches something about another one."""
+"""Bit flipping: a sparse-reward goal environment that random exploration hardly ever solves."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["BitFlip"]
 
 @final
 class BitFlip:
-    """Flip one bit a step until all are as desired; a step costs 1 until then (Andrychowicz et al. 2017).
+    """Flip one bit a step until all match the goal; reward -1 a step until then (Andrychowicz et al. 2017).
 
-    Observations are Gymnasium's of goals: ``observation`` and ``achieved_goal`` are the bits, ``desired_goal`` what
-    they should be.
+    Observations follow Gymnasium's goal interface: ``observation`` and ``achieved_goal`` are the bits, ``desired_goal``
+    the target bits.
 
     Args:
-        bits: How many.
-        max_episode_steps: Steps after which an episode is cut off; 0: as many as there are bits.
+        bits: Number of bits.
+        max_episode_steps: Steps after which an episode is truncated; 0: the number of bits.
     """
 
     def __init__(self, num_envs: int = 1, *, bits: int = 12, max_episode_steps: int = 0) -> None:
@@ -60,7 +60,7 @@ class BitFlip:
         return {"bits": self.bits, "goal": self.goal, "time": self.time}
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin everywhere and return what is seen."""
+        """Reset all environments and return their observations."""
         if seed is not None or self._dice is None:
             self._dice = Dice(seeds_for(seed, self.num_envs))
         self._begin(np.arange(self.num_envs), self._dice)
@@ -94,7 +94,7 @@ class BitFlip:
         return np.asarray((np.asarray(achieved) == desired).all(axis=-1))
 
     def render(self, index: int = 0) -> Array:
-        """The bits, and below them what they should be."""
+        """The bits, and below them the desired ones."""
         from recollect.envs.canvas import Canvas
 
         canvas = Canvas((0, 0), (self._bits, 2.4), 30 * self._bits)
@@ -104,15 +104,15 @@ class BitFlip:
         return canvas.pixels()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to release."""
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything that what follows depends on."""
+        """The full state, for ``restore``."""
         if self._dice is None:
             raise OptionError("reset", "be called before snapshot", "snapshot")
         return kept(self._own(), self._dice)
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Go on from a snapshot; return what is seen."""
+        """Restore a snapshot and return the observations."""
         self._dice = restored(state, self._own(), self._dice, self.num_envs)
         return self._seen()

@@ -1,4 +1,4 @@
-"""A small picture to draw worlds on: shapes in the world's units, smooth edges."""
+"""A canvas for rendering environments: shapes in world units, antialiased."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FINE = 3  # drawn this much larger, then scaled down
 
 @final
 class Canvas:
-    """A picture of a rectangle of the world, north up.
+    """An image of a rectangle of the world, north up.
 
     Args:
         low: West and south edge.
@@ -65,11 +65,11 @@ class Canvas:
     def text(
         self, x: float, y: float, words: str, paint: Paint = (60, 64, 70), size: float = 12, anchor: str = "lm"
     ) -> None:
-        """Words, placed by Pillow's anchor."""
+        """Text, placed by Pillow's anchor."""
         font = ImageFont.load_default(size * _FINE)
         self._draw.text(self._at(x, y), words, fill=paint, font=font, anchor=anchor)
 
     def pixels(self) -> Array:
-        """The picture, ``[height, width, 3]`` bytes."""
+        """The image, ``[height, width, 3]`` bytes."""
         small: Any = self._image.resize(self._size, Image.Resampling.LANCZOS)
         return np.asarray(small).copy()

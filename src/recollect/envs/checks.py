@@ -1,4 +1,4 @@
-"""What environments must give, named where they do not: which environment, which agent, which field, which step."""
+"""Checks of what environments return, with errors that name the environment, agent, field and step."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST_TEXT = 4000
 
 
 def check_finite(env: Env, values: Mapping[str, Any], step: int) -> None:
-    """Refuse NaN and infinity in what environments give, ``[E, ...]`` each.
+    """Refuse NaN and infinity in observations and rewards, ``[E, ...]`` each.
 
     Args:
-        step: Steps taken before, for the message.
+        step: Steps so far, for the message.
     """
     for key, array in values.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or np.isfinite(array).all():
@@ -45,7 +45,7 @@ def _agent(groups: Sequence[AgentGroup], key: str, place: tuple[int, ...]) -> st
 
 
 def check_shape(name: str, value: Array, shape: tuple[int, ...]) -> Array:
-    """The value, if it has the shape that its space promises."""
+    """The value, if it has the shape of its space."""
     if value.shape != shape:
         remedy = "Its space says so; mend the one or the other."
         raise EnvError(name, f"have shape {list(shape)}", list(value.shape), remedy)
@@ -53,7 +53,7 @@ def check_shape(name: str, value: Array, shape: tuple[int, ...]) -> Array:
 
 
 def guarded(name: str, what: str, call: Callable[[], _R]) -> _R:
-    """What an environment returns; what it raises becomes an error that names it and has its own traceback."""
+    """The result of a call to an environment; an exception becomes an EnvError with the environment's traceback."""
     try:
         return call()
     except RecollectError:
@@ -63,6 +63,6 @@ def guarded(name: str, what: str, call: Callable[[], _R]) -> _R:
 
 
 def own_traceback() -> str:
-    """The traceback of what is being handled, without the frames that lead to it here."""
+    """The traceback of the exception being handled, without the adapter's own frames."""
     text = traceback.format_exc(limit=-3).strip()
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} ..."

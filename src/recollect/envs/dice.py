@@ -1,4 +1,4 @@
-"""Random numbers for many environments at once, each with a stream of its own."""
+"""Random numbers for vectorised environments, an independent stream each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def seeds(seed: int | None, count: int) -> list[int]:
-    """The seeds of ``count`` environments: number 3 has the same one whatever the count.
+    """The seeds of ``count`` environments; that of environment i does not depend on the count.
 
     >>> seeds(7, 3) == seeds(7, 64)[:3]
     True
@@ -36,7 +36,7 @@ def seeds(seed: int | None, count: int) -> list[int]:
 
 
 def seeds_for(seed: int | Sequence[int] | None, count: int) -> list[int]:
-    """One seed an environment, from one for all of them or from a list that has them."""
+    """One seed for each environment, from a single seed or a list."""
     if isinstance(seed, np.ndarray) and seed.ndim == 0:
         seed = seed.item()
     if seed is None or isinstance(seed, (int, np.integer)):
@@ -54,10 +54,10 @@ def seeds_for(seed: int | Sequence[int] | None, count: int) -> list[int]:
 
 @final
 class Dice:
-    """Draws for some environments, where each environment's draws depend on its seed and episode alone.
+    """Random draws for vectorised environments, which depend only on each environment's seed and episode number.
 
-    The stream of an episode starts at a place that is a hash of the environment's seed and the episode's number, so
-    what was played before does not change what comes.
+    An episode's stream starts at a hash of the environment's seed and the episode's number, so earlier episodes do not
+    change later ones.
     """
 
     def __init__(self, each: Sequence[int]) -> None:
@@ -82,26 +82,26 @@ class Dice:
         return (self.uniform(rows, count) * bound).astype(np.int64)
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything the next draws depend on."""
+        """The generator's state."""
         return {"key": self._key.copy(), "episode": self._episode.copy(), "place": self._place.copy()}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Go on from where a snapshot was taken."""
+        """Restore a snapshot."""
         self._key, self._episode, self._place = (np.array(state[k], np.uint64) for k in ("key", "episode", "place"))
 
 
 def kept(own: Mapping[str, Array], dice: Dice) -> dict[str, Array]:
-    """A snapshot: copies of an environment's own arrays, and its dice."""
+    """A snapshot: copies of an environment's arrays, and its generator's state."""
     copies = {name: value.copy() for name, value in own.items()}
     return copies | {f"dice/{name}": value for name, value in dice.snapshot().items()}
 
 
 def restored(state: Mapping[str, Array], own: Mapping[str, Array], dice: Dice | None, count: int) -> Dice:
-    """Write a snapshot's arrays over an environment's own, if all of them fit; returns the dice to go on with."""
+    """Restore an environment's arrays from a snapshot, if all of them fit; returns the restored generator."""
     fresh = Dice(range(count)).snapshot()
-    wanted = {name: value.shape for name, value in own.items()}
-    wanted |= {f"dice/{name}": value.shape for name, value in fresh.items()}
-    for name, shape in wanted.items():
+    expected = {name: value.shape for name, value in own.items()}
+    expected |= {f"dice/{name}": value.shape for name, value in fresh.items()}
+    for name, shape in expected.items():
         given = np.shape(state[name]) if name in state else "nothing"
         if given != shape:
             raise OptionError(f"state[{name!r}]", f"have shape {shape}", given)

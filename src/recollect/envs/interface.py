@@ -1,4 +1,4 @@
-"""What every environment here looks like: many vectorised environments, many agents in each.
+"""The interface of vectorised multi-agent environments.
 
     env = recollect.envs.make("simple_tag", num_envs=64)
     memory = recollect.Memory(env.schema, capacity=64_000, lanes=env.num_envs)
@@ -6,8 +6,8 @@
     for _ in range(1000):
         action = policy(obs)            # {"adversary/action": [64, 3], "agent/action": [64, 1]}
         step = env.step(action)
-        memory.append(**step.row)       # what was seen, done, and came of it; the true final observation at an end
-        obs = step.obs                  # where an episode ended, the next one has begun
+        memory.append(**step.row)       # obs, action, reward, flags; the true final observation at an episode's end
+        obs = step.obs                  # where an episode ended, the next one's first observation
 
 Names are the memory's: ``obs``, ``action``, ``reward``, ``agent_mask``, ``avail_actions`` and ``state``, with the group
 before a slash where agents differ. Every array has the environments first, then the agents of the group.
@@ -58,12 +58,12 @@ class AgentGroup:
 
     Args:
         name: Empty if the environment has one group only; then its fields have no prefix.
-        obs_space: What one agent sees.
-        action_space: What one agent does.
-        avail: Whether ``avail_actions`` says which actions may be taken.
-        mask: Whether agents come and go: ``agent_mask`` says who is there.
-        located: Whether ``position`` says where agents are, as two numbers.
-        alone: Whether it is one agent, whose arrays have no axis of agents.
+        obs_space: The observation space of one agent.
+        action_space: The action space of one agent.
+        avail: Whether there is an action mask, ``avail_actions``.
+        mask: Whether agents can die or leave: ``agent_mask`` is True for agents alive.
+        located: Whether ``position`` has agents' coordinates, as two numbers.
+        alone: Whether it is a single agent, whose arrays have no agent axis.
     """
 
     name: str
@@ -89,22 +89,22 @@ class AgentGroup:
 
 
 class Step(NamedTuple):
-    """What one step of all environments brought."""
+    """The result of one step of all environments."""
 
     obs: dict[str, Array]
-    """What agents see now, and choose their next actions from."""
+    """Current observations, from which the next actions are chosen."""
     row: dict[str, Any]
-    """The step as ``Memory.append`` takes it: seen before, done, reward, ends, final observations."""
+    """The step as ``Memory.append`` takes it: obs, action, reward, flags, final observations."""
     terminated: Array
-    """Where the episode came to its end, ``[E]``."""
+    """Where the episode terminated, ``[E]``."""
     truncated: Array
-    """Where the episode was cut off, ``[E]``."""
+    """Where the episode was truncated, ``[E]``."""
     info: dict[str, Any]
-    """What the environment reports besides, by name; at an end about the episode that ended."""
+    """Further metrics by name; where an episode ended, those of that episode."""
 
     @property
     def ended(self) -> Array:
-        """Where an episode is over, ``[E]``."""
+        """Where an episode ended, ``[E]``."""
         return np.asarray(self.terminated | self.truncated)
 
 
@@ -115,73 +115,73 @@ class Env(Protocol):
     num_envs: int
     groups: tuple[AgentGroup, ...]
     state_space: Space[Any] | None
-    """What describes the whole environment, if anything does: the field ``state``."""
+    """The space of the global ``state``, if there is one."""
     shared_reward: bool
     """True: one reward ``[E]`` for all. False: each agent's own, ``[E, A]``."""
     max_episode_steps: int | None
-    """Steps after which an episode is cut off, if that is known."""
+    """Steps after which an episode is truncated, if known."""
     schema: Schema
     """The memory's schema of a step."""
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new episodes everywhere and return what is seen.
+        """Reset all environments and return their observations.
 
         Args:
-            seed: One for all (each environment gets its own from it, whatever the number beside it), or a list with
-                one an environment. None goes on with the streams there are, or begins fresh ones.
+            seed: One for all (each environment derives its own, whatever ``num_envs``), or a list with one for each.
+                None continues the random streams, or starts new ones.
 
-        In the middle of episodes tell the memory too: ``memory.cut()``.
+        In the middle of episodes call ``memory.cut()`` too.
         """
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step everywhere. With one group the actions alone may be given."""
+        """Step all environments. With one group, ``action`` may be its array."""
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one environment, ``[height, width, 3]`` bytes."""
+        """An image of one environment, ``[height, width, 3]`` bytes."""
 
     def close(self) -> None:
-        """Let go of windows, processes and files."""
+        """Release windows, processes and files."""
 
 
 @runtime_checkable
 class Snapshots(Protocol):
-    """Environments that can be gone on with from what they were: a resumed run is then the same bit for bit."""
+    """Environments whose state can be saved: a resumed run is then identical bit for bit."""
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything that what follows depends on, as arrays."""
+        """The full state as arrays."""
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Go on from a snapshot; return what is seen."""
+        """Restore a snapshot and return the observations."""
 
 
 @runtime_checkable
 class ShowsEnds(Protocol):
-    """Environments that can be drawn as an episode ended, before the next one begins."""
+    """Environments whose final state can be rendered before the reset."""
 
     at_end: Callable[[int], None] | None
-    """Called with the number of an environment whose episode is over, while ``render`` still shows it."""
+    """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
 
 
 @runtime_checkable
 class Goals(Protocol):
-    """Environments of goals, as Gymnasium-Robotics has them: what a goal is worth can be asked of any two."""
+    """Goal environments, as in Gymnasium-Robotics: rewards can be recomputed for any goals."""
 
     compute_reward: Callable[[Any, Any, Any], Any]
-    """Rewards ``[B]`` of goals achieved ``[B, ...]``, goals desired, and infos."""
+    """Rewards ``[B]`` of achieved goals ``[B, ...]``, desired goals, and infos."""
     compute_terminated: Callable[[Any, Any, Any], Any]
-    """Whether achieving these ends an episode, ``[B]`` or one for all."""
+    """Whether these goals terminate the episode, ``[B]`` or one for all."""
 
 
 @runtime_checkable
 class Reports(Protocol):
-    """Environments that say more about an episode than its return."""
+    """Environments that report more about an episode than its return."""
 
     report_names: tuple[str, ...]
-    """What of ``Step.info`` is the result of an episode, such as ``battle_won``: evaluations and curves show it."""
+    """Entries of ``Step.info`` that are an episode's result, such as ``battle_won``, for evaluations and curves."""
 
 
 def schema_of(groups: Sequence[AgentGroup], state_space: Space[Any] | None, *, shared_reward: bool) -> Schema:
-    """The schema of what environments with these groups give."""
+    """The schema of environments with these groups."""
     fields: dict[str, Any] = {}
     for group in groups:
         count = len(group)
@@ -215,30 +215,30 @@ def _choices(group: AgentGroup) -> tuple[int, ...]:
 
 
 def as_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) -> Mapping[str, Any]:
-    """Actions by field name, where a lone group's may come without."""
+    """Actions by field name; a single group's may be given without one."""
     if isinstance(action, Mapping):
         missing = [group.key("action") for group in groups if not _has(action, group.key("action"))]
         if missing:
-            wanted = ", ".join(group.key("action") for group in groups)
-            raise OptionError("action", f"have {wanted}", ", ".join(map(str, action)) or "nothing")
+            expected = ", ".join(group.key("action") for group in groups)
+            raise OptionError("action", f"have {expected}", ", ".join(map(str, action)) or "nothing")
         return action
     if len(groups) > 1:
-        wanted = ", ".join(group.key("action") for group in groups)
-        raise OptionError("action", f"be a mapping with {wanted}", type(action).__name__)
+        expected = ", ".join(group.key("action") for group in groups)
+        raise OptionError("action", f"be a mapping with {expected}", type(action).__name__)
     return {groups[0].key("action"): action}
 
 
 def plain_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) -> Mapping[str, Any]:
-    """Actions by field name, where every group's are one array and nothing else is given."""
+    """Actions by field name, for groups whose action space is not nested."""
     given = as_actions(groups, action)
-    wanted = [group.key("action") for group in groups]
-    if len(given) != len(wanted) or any(key not in given for key in wanted):
-        raise OptionError("action", f"have {', '.join(wanted)}", ", ".join(map(str, given)))
+    expected = [group.key("action") for group in groups]
+    if len(given) != len(expected) or any(key not in given for key in expected):
+        raise OptionError("action", f"have {', '.join(expected)}", ", ".join(map(str, given)))
     return given
 
 
 def choices(name: str, action: Any, shape: tuple[int, ...], count: int) -> Array:
-    """A choice for each agent as an array of its own, if all are from 0 to below ``count``."""
+    """Discrete actions as a new array, if all are from 0 to below ``count``."""
     chosen = numbers(name, action)
     if chosen.shape != shape:
         raise OptionError(name, f"have shape {list(shape)}", list(chosen.shape))
@@ -251,7 +251,7 @@ def choices(name: str, action: Any, shape: tuple[int, ...], count: int) -> Array
 
 
 def numbers(name: str, value: Any) -> Array:
-    """The value as an array, if it is one."""
+    """The value as a NumPy array."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -263,12 +263,12 @@ def _has(action: Mapping[str, Any], key: str) -> bool:
 
 
 def notify(at_end: Callable[[int], None] | None, ended: Array) -> None:
-    """Tell whoever asked which environments' episodes are over, ``[E]``."""
+    """Call ``at_end`` for every environment whose episode ended, ``[E]``."""
     if at_end is not None:
         for index in np.flatnonzero(ended):
             at_end(int(index))
 
 
 def finals(row: Mapping[str, Any]) -> dict[str, Array]:
-    """What was seen after the last step, by the names of what is seen; from a row in which an episode ended."""
+    """The final observations of a row in which an episode ended, by the names of observations."""
     return {key.replace("final_", "", 1): value for key, value in row.items() if "final_" in key}

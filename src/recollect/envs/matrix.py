@@ -1,4 +1,4 @@
-"""Matrix games: two agents choose at once, and both get what the matrix says (Claus and Boutilier 1998)."""
+"""Cooperative matrix games of two agents (Claus and Boutilier 1998)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Climbing", "Penalty"]
 
 @final
 class MatrixGame:
-    """A matrix played again and again: everybody sees the same always, so only what is chosen matters."""
+    """A repeated cooperative matrix game with a constant observation."""
 
     def __init__(self, name: str, payoff: Array, num_envs: int, max_episode_steps: int) -> None:
         self.name = name
         self.payoff = np.asarray(payoff, np.float32)
-        """What both get, by what the first and the second choose."""
+        """The shared reward, by the first and the second agent's action."""
         self.num_envs: int = positive("num_envs", num_envs)
         self._limit: int = positive("max_episode_steps", max_episode_steps)
         self.max_episode_steps: int | None = self._limit
@@ -34,19 +34,19 @@ class MatrixGame:
         self.schema = schema_of(self.groups, None, shared_reward=True)
         self.time = np.zeros(self.num_envs, np.int64)
         self.last = np.full((self.num_envs, 2), -1)
-        """What was chosen last, ``[E, 2]``; -1 before anything was."""
+        """The last joint action, ``[E, 2]``; -1 before the first step."""
 
     def _seen(self) -> dict[str, Array]:
         return {"obs": np.ones((self.num_envs, 2, 1), np.float32)}
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin everywhere and return what is seen."""
-        seeds_for(seed, self.num_envs)  # there is no chance here, but a wrong seed is one
+        """Reset all environments and return their observations."""
+        seeds_for(seed, self.num_envs)  # the game is deterministic, but an invalid seed is an error
         self.time[:] = 0
         return self._seen()
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Both choose."""
+        """Play the joint action."""
         given = plain_actions(self.groups, action)["action"]
         chosen = choices("action", given, (self.num_envs, 2), len(self.payoff))
         self.last[:] = chosen
@@ -61,7 +61,7 @@ class MatrixGame:
         return Step(self._seen(), row, terminated, np.zeros_like(terminated), {})
 
     def render(self, index: int = 0) -> Array:
-        """The matrix, with what was chosen last."""
+        """The payoff matrix, with the last joint action."""
         from recollect.envs.canvas import Canvas
 
         size = len(self.payoff)
@@ -78,14 +78,14 @@ class MatrixGame:
         return canvas.pixels()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to release."""
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything that what follows depends on."""
+        """The full state, for ``restore``."""
         return {"time": self.time.copy()}
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Go on from a snapshot; return what is seen."""
+        """Restore a snapshot and return the observations."""
         given = np.asarray(state["time"])
         if given.shape != self.time.shape:
             raise OptionError("state['time']", f"have shape {self.time.shape}", given.shape)
@@ -94,20 +94,20 @@ class MatrixGame:
 
 
 def Climbing(num_envs: int = 1, *, max_episode_steps: int = 1) -> MatrixGame:  # noqa: N802 - named as the others are
-    """The climbing game: both must choose the first at once to get 11; whoever does it alone costs both 30.
+    """The climbing game: the best joint action pays 11, but deviating from it alone costs both 30.
 
     Args:
-        max_episode_steps: How often it is played in an episode.
+        max_episode_steps: Rounds of an episode.
     """
     return MatrixGame("climbing", np.array([[11, -30, 0], [-30, 7, 6], [0, 0, 5]]), num_envs, max_episode_steps)
 
 
 def Penalty(num_envs: int = 1, *, penalty: float = -100.0, max_episode_steps: int = 1) -> MatrixGame:  # noqa: N802
-    """The penalty game: two ways to get 10, and a penalty for those who choose different ones.
+    """The penalty game: two joint actions pay 10, and miscoordination is punished.
 
     Args:
-        penalty: For choosing different ones, at most 0.
-        max_episode_steps: How often it is played in an episode.
+        penalty: Reward of miscoordination, at most 0.
+        max_episode_steps: Rounds of an episode.
     """
     if not isinstance(penalty, (int, float)) or isinstance(penalty, bool) or not penalty <= 0:
         raise OptionError("penalty", "be a number of at most 0", repr(penalty))

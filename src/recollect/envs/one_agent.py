@@ -1,4 +1,4 @@
-"""Environments of one agent without the axis of agents."""
+"""Single-agent environments, without the agent axis."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["OneAgent"]
 
 @final
 class OneAgent:
-    """Vectorised environments as algorithms of one agent see them: ``obs [E, ...]``, ``reward [E]``.
+    """Vectorised environments for single-agent algorithms: ``obs [E, ...]``, ``reward [E]``.
 
     Args:
         env: Environments with one agent each.
@@ -55,21 +55,21 @@ class OneAgent:
         self._names = {self._prefix + name: name for name in kept} | {name: name for name in self._as_is}
         self.report_names: tuple[str, ...] = env.report_names if isinstance(env, Reports) else ()
         self.at_end: Callable[[int], None] | None = None
-        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
+        """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
         if isinstance(env, ShowsEnds):
             env.at_end = lambda index: self.at_end(index) if self.at_end is not None else None
         if isinstance(env, Goals):
             self.compute_reward, self.compute_terminated = env.compute_reward, env.compute_terminated
-        if isinstance(env, Snapshots):  # only then has this one them too
+        if isinstance(env, Snapshots):  # so that isinstance(self, Snapshots) holds for the same environments
             self.snapshot = env.snapshot
             self.restore = lambda state: self._one(env.restore(state))
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new episodes everywhere and return what is seen."""
+        """Reset all environments and return their observations."""
         return self._one(self._env.reset(seed))
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step everywhere, with actions ``[E, ...]``."""
+        """Step all environments with actions ``[E, ...]``."""
         given = {key: numbers(key, value) for key, value in as_actions(self.groups, action).items()}
         for key, value in given.items():
             if value.shape[:1] != (self.num_envs,):
@@ -78,7 +78,7 @@ class OneAgent:
         return Step(self._one(step.obs), self._one(step.row), step.terminated, step.truncated, step.info)
 
     def _one(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """What there is of one agent, without its axis."""
+        """Arrays without the agent axis."""
         found = {}
         for key, value in arrays.items():
             name = self._names.get(key)
@@ -87,9 +87,9 @@ class OneAgent:
         return found
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one environment."""
+        """An image of one environment, RGB bytes."""
         return self._env.render(index)
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Release resources."""
         self._env.close()

@@ -1,4 +1,4 @@
-"""Checks of options."""
+"""Checks of environment options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["positive", "proportion"]
 
 
 def positive(name: str, value: Any, *, least: int = 1, none: bool = False) -> Any:
-    """The whole number, if it is one of at least ``least`` (or None where that is allowed)."""
+    """An integer of at least ``least`` (or None, if ``none``)."""
     if none and value is None:
         return None
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
@@ -21,6 +21,6 @@ def positive(name: str, value: Any, *, least: int = 1, none: bool = False) -> An
 
 
 def proportion(name: str, value: Any) -> None:
-    """Refuse what is not from 0 to 1."""
+    """Refuse a value outside [0, 1]."""
     if not isinstance(value, (int, float, np.floating)) or isinstance(value, bool) or not 0 <= value <= 1:
         raise OptionError(name, "be from 0 to 1", repr(value))

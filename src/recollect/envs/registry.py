@@ -28,13 +28,13 @@ _MARINES = re.compile(r"marines_(\d+)v(\d+)|MarineMicro_MvsM_(\d+)")
 @final
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One environment that can be made.
+    """A registered environment.
 
     Args:
-        line: What it is, in a line.
-        make: Makes it from ``num_envs`` and options; or one environment of Gymnasium's or PettingZoo's from options.
-        options: Names of the options it takes.
-        single: Whether it makes one.
+        line: A one-line summary.
+        make: Makes it from ``num_envs`` and options; or a single Gymnasium or PettingZoo environment from options.
+        options: Names of its options.
+        single: Whether ``make`` returns a single environment.
     """
 
     name: str
@@ -48,11 +48,11 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def register(name: str, make: Callable[..., Any], line: str = "") -> None:
-    """Let an environment be made by name.
+    """Register an environment, to be made by name.
 
     Args:
-        make: Called with ``num_envs`` and the options, all by name. Where it has no parameter ``num_envs``, such as a
-            class of a Gymnasium environment or of a PettingZoo parallel environment, it is called once for each.
+        make: Called with ``num_envs`` and the options as keywords. Without a parameter ``num_envs`` (a class of a
+            Gymnasium environment or of a PettingZoo parallel environment), it is called once for each environment.
     """
     if not isinstance(name, str) or not name or ":" in name:
         raise OptionError("name", "be a word without a colon", repr(name))
@@ -65,26 +65,26 @@ def register(name: str, make: Callable[..., Any], line: str = "") -> None:
 
 
 def entries() -> tuple[Entry, ...]:
-    """All environments that have a name, in the order they were registered."""
+    """All registered environments, in the order of registration."""
     return tuple(_ENTRIES.values())
 
 
 def registered(name: str) -> Entry | None:
-    """What was registered by this very name, if anything was."""
+    """The environment registered under exactly this name, if any."""
     return _ENTRIES.get(name)
 
 
 def make(name: str, num_envs: int = 1, **options: Any) -> Env:
-    """Environments by name.
+    """Vectorised environments by name.
 
     Besides the registered names: ``marines_5v6`` and any other sizes, ``MarineMicro_MvsM_4``; ``CartPole-v1`` (or
-    ``gymnasium:CartPole-v1``) for what Gymnasium registers, ``lbforaging:Foraging-8x8-2p-2f-coop-v3`` and
-    ``rware:rware-tiny-2ag-v2`` for these packages, ``pettingzoo:sisl/pursuit-v5`` for what PettingZoo does,
-    ``pettingzoo:mpe2.simple_spread_v3`` for a module that has a ``parallel_env``, ``pymarl:package.module:Class`` for a
-    class with PyMARL's methods.
+    ``gymnasium:CartPole-v1``) for Gymnasium's environments, ``lbforaging:Foraging-8x8-2p-2f-coop-v3`` and
+    ``rware:rware-tiny-2ag-v2`` for these packages', ``pettingzoo:sisl/pursuit-v5`` for PettingZoo's,
+    ``pettingzoo:mpe2.simple_spread_v3`` for a module with a ``parallel_env``, ``pymarl:package.module:Class`` for a
+    class with PyMARL's interface.
 
     Args:
-        options: What the environment takes; ``pool=4`` runs those with a prefix in that many processes.
+        options: The environment's options; ``pool=4`` runs environments with a prefix in that many processes.
 
     >>> make("simple_spread", num_envs=8, N=5).schema
     Schema(obs: float32[5, 30], action: uint8[5], reward: float32[5])
@@ -109,7 +109,7 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
 
 
 def make_drawable(name: str, **options: Any) -> Env:
-    """One environment that can be drawn, if that is possible: those that want to know beforehand are told."""
+    """One environment that can be rendered, if possible: Gymnasium's and PettingZoo's get ``render_mode``."""
     options.pop("pool", None)
     name = full_name(name)
     wants = name.startswith(("gymnasium:", "pettingzoo:")) or (":" not in name and "render_mode" in find(name).options)
@@ -117,7 +117,7 @@ def make_drawable(name: str, **options: Any) -> Env:
 
 
 def find(name: str) -> Entry:
-    """What is known by a name without a prefix."""
+    """The entry of a name without a prefix."""
     if name in _ENTRIES:
         return _ENTRIES[name]
     match = _MARINES.fullmatch(name)
@@ -126,16 +126,16 @@ def find(name: str) -> Entry:
         return _marines(int(allies or both), int(enemies or both))
     near = difflib.get_close_matches(name, [*_ENTRIES, "MarineMicro_MvsM_4"], 1, 0.5)
     remedy = f"Did you mean {near[0]!r}?" if near else "`recollect envs` lists them."
-    raise OptionError("environment", "be one that there is", repr(name), remedy)
+    raise OptionError("environment", "be a known environment", repr(name), remedy)
 
 
 def full_name(name: str) -> str:
-    """The name, where it is one that Gymnasium gives its environments, as a name of Gymnasium's."""
+    """The name with the prefix ``gymnasium:`` if it has the form of a Gymnasium id."""
     return f"gymnasium:{name}" if name not in _ENTRIES and _GYMNASIUM.fullmatch(name) else name
 
 
 def _source(make: Callable[..., Env]) -> tuple[Any, Any]:
-    """What is the same of a function when its module is loaded again."""
+    """What identifies a function across reloads of its module."""
     return getattr(make, "__module__", None), getattr(make, "__qualname__", make)
 
 

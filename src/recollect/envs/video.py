@@ -1,4 +1,4 @@
-"""Pictures one after another as a file: GIF or MP4."""
+"""Videos as GIF or MP4 files, and the captions of their frames."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from recollect.errors import MissingExtra, OptionError
 
 __all__ = ["captioned", "save_video"]
 
-_LINGER = 1000  # milliseconds for which a GIF shows how it ends before it begins anew
+_LINGER = 1000  # milliseconds that a GIF holds its last frame before it loops
 
 
 def save_video(path: str | Path, pictures: Sequence[Array], *, fps: float = 10) -> Path:
-    """Write pictures ``[height, width, 3]`` as an animated GIF or an MP4, by the name's ending.
+    """Write frames ``[height, width, 3]`` as an animated GIF or an MP4, by the file extension.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Other projects' environments as ours, and ours as theirs."""
+"""Adapters from and to Gymnasium, PettingZoo and PyMARL."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ToPettingZoo":  # is a class of PettingZoo's, which need not be there
+    if name == "ToPettingZoo":  # a subclass of PettingZoo's, which is optional
         from recollect.envs.adapters.to_pettingzoo import ToPettingZoo
 
         return ToPettingZoo

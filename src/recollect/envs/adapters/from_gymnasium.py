@@ -1,4 +1,4 @@
-"""Gymnasium's environments, one at a time or as vectors."""
+"""Adapters of Gymnasium environments, single and vectorised."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]
 
 @final
 class FromGymnasium:
-    """One Gymnasium environment with its one agent.
+    """One single-agent Gymnasium environment.
 
-    Where its infos have an ``action_mask``, as those of Taxi do, that is ``avail_actions``.
+    An ``action_mask`` in its infos, as in Taxi, becomes ``avail_actions``.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
-        self._obs_space, self._action_space = env.observation_space, env.action_space  # wrappers ask one another
+        self._obs_space, self._action_space = (
+            env.observation_space,
+            env.action_space,
+        )  # cached: wrappers look spaces up through every layer
         self._shapes = {key: space.shape or () for key, space in leaves(self._obs_space, "obs").items()}
         self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         self._masked = _has_mask(env)
@@ -47,12 +50,12 @@ class FromGymnasium:
             self.compute_terminated = getattr(plain, "compute_terminated", lambda *_: False)
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
-        """Begin an episode."""
+        """Reset the environment."""
         obs, info = self._env.reset(seed=seed31(seed))
         return self._see(obs, info)
 
     def step(self, action: Mapping[str, Array]) -> SingleStep:
-        """Take a step."""
+        """Step the environment."""
         chosen = nest(self._action_space, {key: value[0] for key, value in action.items()}, "action")
         obs, reward, terminated, truncated, info = self._env.step(chosen)
         value = np.array(reward, np.float32).reshape(1)
@@ -72,7 +75,7 @@ class FromGymnasium:
         return {key: value[None] for key, value in parts.items()}
 
     def render(self) -> Array:
-        """A picture, if the environment was made with ``render_mode="rgb_array"``."""
+        """An image, if the environment was made with ``render_mode="rgb_array"``."""
         picture = self._env.render()
         if not isinstance(picture, np.ndarray):
             raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(self._env.render_mode))
@@ -87,19 +90,19 @@ _MASK = "action_mask"
 
 
 def _has_mask(env: gymnasium.Env[Any, Any]) -> bool:
-    """Whether infos say which choices there are; only an episode that begins can tell."""
+    """Whether infos have an action mask, which only a reset shows."""
     if not isinstance(env.action_space, spaces.Discrete):
         return False
     try:
         _, info = env.reset()
     except Exception:
-        return False  # said when an episode begins in earnest
+        return False  # the first real reset reports the error
     return _MASK in info
 
 
 @final
 class MakeGymnasium:
-    """Makes one environment that Gymnasium registers; travels between processes."""
+    """Makes one registered Gymnasium environment; picklable."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self._name, self._options = name, dict(options)
@@ -112,20 +115,20 @@ class MakeGymnasium:
             env = gymnasium.make(self._name, **self._options)
             if not has_agents(env):
                 return FromGymnasium(env)
-            env.close()  # its checker warns of rewards with an entry an agent, which are meant so
+            env.close()  # without the passive checker, which warns of per-agent rewards
             return FromGymnasiumAgents(gymnasium.make(self._name, **{"disable_env_checker": True, **self._options}))
         except (gymnasium.error.Error, TypeError, ImportError) as error:
             raise OptionError("environment", "be one that Gymnasium can make", repr(self._name), str(error)) from error
 
 
-_FRAMES = 108_000  # of an episode, after which the emulator cuts it off
+_FRAMES = 108_000  # after which the emulator truncates an episode
 _PREPROCESSING = ("noop_max", "frame_skip", "screen_size", "terminal_on_life_loss", "grayscale_obs")
 
 
 def _atari(name: str, options: Mapping[str, Any]) -> FromGymnasium:
-    """An Atari game by Gymnasium's preprocessing: frames in grey, 84 x 84, every fourth, and real ends of episodes.
+    """An Atari game with Gymnasium's preprocessing: greyscale, 84 x 84, frame skip 4, without life-loss terminations.
 
-    With ``frame_stack`` an observation is so many frames, for rollouts: replay memories stack by themselves.
+    With ``frame_stack`` an observation is a stack of frames, for rollouts: a replay memory stacks when it is read.
     """
     try:
         import ale_py
@@ -149,11 +152,11 @@ def _atari(name: str, options: Mapping[str, Any]) -> FromGymnasium:
 
 @final
 class FromGymnasiumVector:
-    """A Gymnasium vector environment, whatever its way to begin anew.
+    """A Gymnasium vector environment with any autoreset mode.
 
-    ``NEXT_STEP``: after an end the next step of that environment only resets it, and what is done is ignored. Such a
-    step is not in ``row``, which then has ``lanes``: those that stepped. ``SAME_STEP`` and ``DISABLED`` (where resets
-    are called for here) begin anew at once, as all other environments here do.
+    ``NEXT_STEP``: the step after an episode's end only resets the environment and ignores the action. Such a step is
+    not in ``row``, which then has ``lanes``: those that stepped. ``SAME_STEP`` and ``DISABLED`` (where the adapter
+    calls reset) reset at once, as all other environments do.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
@@ -170,7 +173,7 @@ class FromGymnasiumVector:
         self.schema = schema_of(self.groups, None, shared_reward=False)
         mode = envs.metadata.get("autoreset_mode")
         if mode not in list(AutoresetMode):
-            rule = "say how they begin anew in metadata['autoreset_mode']"
+            rule = "state their autoreset mode in metadata['autoreset_mode']"
             raise OptionError("envs", rule, repr(mode), "Set it to a gymnasium.vector.AutoresetMode.")
         self._mode = AutoresetMode(mode)
         self._seen: dict[str, Array] = {}
@@ -179,14 +182,14 @@ class FromGymnasiumVector:
         self._over = np.zeros(self.num_envs, bool)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new episodes everywhere and return what is seen."""
+        """Reset all environments and return their observations."""
         obs, _ = self._envs.reset(seed=None if seed is None else self._seeds(seed))
         self._over[:] = False
         self._seen = self._see(obs)
         return dict(self._seen)
 
     def _seeds(self, seed: int | Sequence[int]) -> int | list[int]:
-        """A seed for each environment, or one for those that are made as a whole and take no more."""
+        """A seed for each environment, or a single one for vector environments that take no list."""
         if isinstance(self._envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
             return [int(seed31(one) or 0) for one in seeds_for(seed, self.num_envs)]
         if not isinstance(seed, (int, np.integer)):
@@ -195,7 +198,7 @@ class FromGymnasiumVector:
         return int(seed31(seeds_for(seed, 1)[0]) or 0)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step everywhere."""
+        """Step all environments."""
         check_started(self._seen)
         given = check_actions(self._rules, as_actions(self.groups, action))
         chosen = nest(self._envs.single_action_space, {key: value[:, 0] for key, value in given.items()}, "action")
@@ -221,7 +224,7 @@ class FromGymnasiumVector:
         return Step(dict(seen), row, terminated, truncated, self._report(info, ended))
 
     def _report(self, info: Mapping[str, Any], ended: Array) -> dict[str, Any]:
-        """Numbers of the infos; where an episode ended at once, of the one that did."""
+        """Numeric infos; where an episode ended and was reset at once, those of its last step."""
         found = {k: v.copy() for k, v in info.items() if _numbers(v) and not k.startswith("_")}
         last = info.get("final_info")
         if self._mode is AutoresetMode.SAME_STEP and isinstance(last, Mapping):
@@ -248,7 +251,7 @@ class FromGymnasiumVector:
         return final
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one environment, if they were made with ``render_mode="rgb_array"``."""
+        """An image of one environment, if they were made with ``render_mode="rgb_array"``."""
         pictures = self._envs.render()
         if pictures is None:
             raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(self._envs.render_mode))

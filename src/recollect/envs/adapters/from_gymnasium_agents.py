@@ -1,4 +1,4 @@
-"""Gymnasium's environments with many agents: Tuple spaces and rewards with an entry each, as lbforaging has."""
+"""Adapter of multi-agent Gymnasium environments: Tuple spaces and per-agent rewards, as in lbforaging."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FromGymnasiumAgents", "has_agents"]
 
 
 def has_agents(env: gymnasium.Env[Any, Any]) -> bool:
-    """Whether a Gymnasium environment has an entry an agent in all its spaces."""
+    """Whether a Gymnasium environment has Tuple spaces with an entry for each agent."""
     obs, actions = env.observation_space, env.action_space
     if not (isinstance(obs, spaces.Tuple) and isinstance(actions, spaces.Tuple)):
         return False
@@ -28,7 +28,7 @@ def has_agents(env: gymnasium.Env[Any, Any]) -> bool:
 
 @final
 class FromGymnasiumAgents:
-    """One such environment. Agents with equal spaces form a group, and each has a reward of its own."""
+    """One multi-agent Gymnasium environment. Agents with equal spaces form a group; rewards are per agent."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
@@ -47,12 +47,12 @@ class FromGymnasiumAgents:
         self.max_episode_steps = _limit(env)
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
-        """Begin an episode."""
+        """Reset the environment."""
         obs, _ = self._env.reset(seed=seed31(seed))
         return self._see(obs)
 
     def step(self, action: Mapping[str, Array]) -> SingleStep:
-        """Take a step."""
+        """Step the environment."""
         chosen: list[Any] = [None] * len(self._place)
         for group in self.groups:
             key = group.key("action")
@@ -80,7 +80,7 @@ class FromGymnasiumAgents:
         return seen
 
     def render(self) -> Array:
-        """A picture, if the environment was made with ``render_mode="rgb_array"``."""
+        """An image, if the environment was made with ``render_mode="rgb_array"``."""
         picture = self._env.render()
         if not isinstance(picture, np.ndarray):
             raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(self._env.render_mode))
@@ -92,7 +92,7 @@ class FromGymnasiumAgents:
 
 
 def _limit(env: gymnasium.Env[Any, Any]) -> int | None:
-    """Steps of the longest episode, by the names under which environments know it."""
+    """The episode limit, by the attribute names that environments use."""
     if env.spec is not None and env.spec.max_episode_steps is not None:
         return env.spec.max_episode_steps
     for name in ("max_episode_steps", "_max_episode_steps", "max_steps"):

@@ -1,4 +1,4 @@
-"""PettingZoo's parallel environments."""
+"""Adapter of PettingZoo parallel environments."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["FromPettingZoo", "MakePettingZoo"]
 class FromPettingZoo:
     """One PettingZoo parallel environment.
 
-    Agents with equal spaces form a group. Agents that are not there are False in ``agent_mask`` and see zeros; one that
-    comes to its end while others go on is gone from then on, with what it saw last after its last step (that it was
-    cut off, not finished, is not kept: only whole environments are truncated). Action masks
-    come from ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
+    Agents with equal spaces form a group. Absent agents are False in ``agent_mask`` and observe zeros; an agent that
+    ends while others continue is absent from then on, with its final observation after its last step (whether it
+    terminated or was truncated is not stored: only whole environments are truncated). Action masks come from
+    ``action_mask`` beside the ``observation``, or from the infos. ``state()`` is used where there is one.
     """
 
     def __init__(self, env: Any) -> None:
@@ -65,12 +65,12 @@ class FromPettingZoo:
         return found
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
-        """Begin an episode."""
+        """Reset the environment."""
         obs, infos = self._env.reset(seed=seed31(seed))
         return self._see(_named(obs), _named(infos), {str(agent) for agent in self._env.agents})
 
     def step(self, action: Mapping[str, Array]) -> SingleStep:
-        """Take a step of those who are there."""
+        """Step the agents alive."""
         present = {str(agent) for agent in self._env.agents}
         chosen: dict[str, Any] = {}
         for group in self.groups:
@@ -120,7 +120,7 @@ class FromPettingZoo:
     def _allowed(
         self, agent: str, obs: Mapping[str, Any], infos: Mapping[str, Any], group: AgentGroup, there: set[str]
     ) -> Array:
-        """What an agent may do; the absent may do the first thing, which is passed over."""
+        """An agent's action mask; absent agents have the first action only, which is ignored."""
         size = int(group.action_space.n)
         if agent not in there:
             return np.arange(size) == 0
@@ -131,7 +131,7 @@ class FromPettingZoo:
         return np.ones(size, bool)
 
     def render(self) -> Array:
-        """A picture, if the environment was made with ``render_mode="rgb_array"``."""
+        """An image, if the environment was made with ``render_mode="rgb_array"``."""
         picture = self._env.render()
         if not isinstance(picture, np.ndarray):
             raise OptionError(
@@ -146,8 +146,8 @@ class FromPettingZoo:
 
 @final
 class MakePettingZoo:
-    """Makes one parallel environment: of a module that has a ``parallel_env`` (``mpe2.simple_v3``), or one that
-    PettingZoo registers (``sisl/pursuit-v5``). Travels between processes.
+    """Makes one parallel environment: of a module with a ``parallel_env`` (``mpe2.simple_v3``), or by PettingZoo's id
+    (``sisl/pursuit-v5``). Picklable.
     """
 
     def __init__(self, module: str, options: Mapping[str, Any]) -> None:
@@ -187,7 +187,7 @@ def _has_mask(space: Space[Any]) -> bool:
 
 
 def _without_mask(space: Space[Any]) -> Space[Any]:
-    """What is seen besides the action mask; ``observation`` by itself where that is all."""
+    """The observation space without the action mask; ``observation`` alone if nothing else is left."""
     if not _has_mask(space) or not isinstance(space, spaces.Dict):
         return space
     rest = {key: inner for key, inner in space.spaces.items() if key != "action_mask"}
@@ -195,7 +195,7 @@ def _without_mask(space: Space[Any]) -> Space[Any]:
 
 
 def _named(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """The same by the agents' names as text."""
+    """Values by the agents' names as strings."""
     return {str(agent): value for agent, value in values.items()}
 
 
@@ -211,7 +211,7 @@ def _nothing(space: Space[Any], key: str) -> dict[str, Array]:
 
 
 def _shared(infos: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers that the infos have, each agent's after its name."""
+    """Numeric infos, each agent's under its name."""
     return {
         f"{agent}/{key}": value
         for agent, info in infos.items()

@@ -1,4 +1,4 @@
-"""Environments with PyMARL's methods: SMAC, SMACv2, EPyMARL's and others."""
+"""Adapter of environments with PyMARL's interface: SMAC, SMACv2, EPyMARL's and others."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class FromPymarl:
     """One environment with ``get_obs``, ``get_state``, ``get_avail_actions``, ``get_env_info``, ``reset`` and ``step``.
 
     ``step`` may return ``reward, terminated, info`` (PyMARL, SMAC) or ``obs, reward, terminated, truncated, info``
-    (newer EPyMARL). An end that ``info`` puts down to its ``episode_limit`` is a truncation.
+    (newer EPyMARL). An end with ``episode_limit`` in ``info`` is a truncation.
 
     Args:
-        shared_reward: False if every agent gets a reward of its own.
+        shared_reward: False if rewards are per agent.
     """
 
     def __init__(self, env: Any, *, shared_reward: bool = True) -> None:
@@ -57,7 +57,7 @@ class FromPymarl:
         self.max_episode_steps = int(limit) if limit is not None else None
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
-        """Begin an episode."""
+        """Reset the environment."""
         seed = seed31(seed)
         if seed is None:
             self._env.reset()
@@ -75,7 +75,7 @@ class FromPymarl:
         return self._see()
 
     def step(self, action: Mapping[str, Array]) -> SingleStep:
-        """Take a step."""
+        """Step the environment."""
         returned = self._env.step([int(choice) for choice in action["action"]])
         if len(returned) == 3:
             reward, over, info = returned
@@ -89,13 +89,13 @@ class FromPymarl:
         truncated = ended and not terminated
         value = np.array(reward, np.float32)
         agents = len(self.groups[0])
-        wanted = () if self.shared_reward else (agents,)
+        expected = () if self.shared_reward else (agents,)
         if self.shared_reward and value.size == 1 and agents != 1:
             value = value.reshape(())
-        if value.shape != wanted:
+        if value.shape != expected:
             other = (agents,) if self.shared_reward else ()
             remedy = f"Pass shared_reward={not self.shared_reward}." if value.shape == other else ""
-            raise EnvError(f"reward of {self.name}", f"have shape {list(wanted)}", list(value.shape), remedy)
+            raise EnvError(f"reward of {self.name}", f"have shape {list(expected)}", list(value.shape), remedy)
         return SingleStep(self._see(), {"reward": value}, terminated, truncated, dict(info))
 
     def _see(self) -> dict[str, Array]:
@@ -110,7 +110,7 @@ class FromPymarl:
         }
 
     def render(self) -> Array:
-        """A picture, where the environment can make one."""
+        """An image, if the environment can be rendered."""
         try:
             picture = (
                 self._env.render(mode="rgb_array") if "mode" in _parameters(self._env.render) else self._env.render()
@@ -128,10 +128,10 @@ class FromPymarl:
 
 @final
 class MakePymarl:
-    """Makes one environment of a class given as ``module:Class``; travels between processes.
+    """Makes one environment of a class given as ``module:Class``; picklable.
 
     Args:
-        index: Its number among several: a ``seed`` among the options becomes this one's own.
+        index: Its index among several: a ``seed`` among the options is offset by it.
     """
 
     def __init__(self, path: str, options: Mapping[str, Any], index: int = 0) -> None:
@@ -167,7 +167,7 @@ def _parameters(call: Any) -> tuple[str, ...]:
 
 
 def _takes_seed(env: Any) -> bool:
-    """SMAC's ``seed()`` only tells; others take one."""
+    """Whether ``seed`` sets the seed: SMAC's only returns it."""
     return callable(getattr(env, "seed", None)) and bool(_parameters(env.seed))
 
 

@@ -1,4 +1,4 @@
-"""An environment of the user's own, of Gymnasium's or PettingZoo's kind."""
+"""Adapter of custom Gymnasium or PettingZoo environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MakeSingle"]
 
 @final
 class MakeSingle:
-    """Makes one environment by a function of the user's; travels between processes as the function does."""
+    """Makes one environment by the user's function; picklable if the function is."""
 
     def __init__(self, name: str, make: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self._name, self._make, self._options = name, make, dict(options)

@@ -1,4 +1,4 @@
-"""Environments in processes of their own."""
+"""Environments in subprocesses."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _GRACE = 2.0  # seconds for processes to end by themselves
 
 @final
 class Pool:
-    """Environments that step side by side, a few in each of some processes.
+    """Vectorised environments in several subprocesses.
 
-    If a process dies or an environment in it raises, the call raises ``EnvError`` and says which; nothing hangs. A
-    ``reset`` starts what died again and goes on; tell the memory with ``cut()``.
+    If a process dies or an environment raises, the call raises ``EnvError`` and names it; nothing hangs. ``reset``
+    restarts dead processes; call the memory's ``cut()`` then.
 
     Args:
-        makers: Called in the processes, one an environment.
-        processes: How many; at most one an environment.
-        patience: Seconds to wait for a process before it counts as dead; None: for ever.
+        makers: Called in the subprocesses, one for each environment.
+        processes: Number of subprocesses, at most one for each environment.
+        patience: Timeout of a process in seconds; None: none.
 
     >>> pool = Pool([MakeGymnasium("CartPole-v1", {})] * 8, processes=2)  # doctest: +SKIP
     """
@@ -74,7 +74,7 @@ class Pool:
         self._rules = action_rules(first.groups, self.num_envs)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new episodes everywhere, in fresh processes where one had died, and return what is seen."""
+        """Reset all environments, restarting dead processes, and return their observations."""
         self._check_open()
         each: list[int | None] = [None] * self.num_envs
         if seed is not None:
@@ -88,7 +88,7 @@ class Pool:
         return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step everywhere; where an episode ends the next one begins."""
+        """Step all environments; those whose episode ends are reset."""
         self._check_open()
         check_started(self._seen)
         if self._broken:
@@ -104,7 +104,7 @@ class Pool:
         return step
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one environment."""
+        """An image of one environment, RGB bytes."""
         self._check_open()
         if self._broken:
             raise EnvError("reset", "be called after a process died or failed", "render")
@@ -135,7 +135,7 @@ class Pool:
             raise EnvError("pool", "be open", "a closed one", "Make a new one.")
 
     def _all(self, what: str, each: Sequence[Any]) -> list[Any]:
-        """Ask all workers at once, then collect."""
+        """Send to all workers, then receive from all."""
         try:
             for worker, argument in zip(self._workers, each, strict=True):
                 worker.send(what, argument)
@@ -147,7 +147,7 @@ class Pool:
 
 @final
 class _Described:
-    """What an environment is, without it."""
+    """The description of an environment, without the environment."""
 
     def __init__(self, one: SingleEnv) -> None:
         self.name = one.name
@@ -167,11 +167,11 @@ class _Worker:
         self._makers = cloudpickle.dumps(makers)
         self._served = False
         self.answered = False
-        """Whether the last failure was one that the process told of itself."""
+        """Whether the process reported the last failure itself."""
         self.start()
 
     def start(self) -> None:
-        # A fresh interpreter: a copy of this one may carry locks that other threads held.
+        # Spawned: a fork may inherit locks that other threads held.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._makers), daemon=True)
@@ -182,7 +182,7 @@ class _Worker:
         return self._process.is_alive()
 
     def send(self, what: str, argument: Any) -> None:
-        with contextlib.suppress(OSError):  # told when receiving
+        with contextlib.suppress(OSError):  # reported by receive
             self._pipe.send((what, argument))
 
     def receive(self, patience: float | None) -> Any:
@@ -207,7 +207,7 @@ class _Worker:
         return f"the process of {which}"
 
     def end(self, deadline: float) -> None:
-        """Wait for the end, and bring it about after the deadline."""
+        """Join the process; kill it after the deadline."""
         self._process.join(max(0.0, deadline - time.monotonic()))
         if self._process.is_alive():
             self._process.kill()
@@ -224,8 +224,8 @@ def _stop(workers: Sequence[_Worker]) -> None:
 
 
 def _serve(pipe: Connection, makers: bytes) -> None:
-    """Answer until told to close, or nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked; it closes this one
+    """Serve requests until a close request or the end of the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which closes this process
     ones: list[SingleEnv] = []
     made = False
     while True:
@@ -261,7 +261,7 @@ def _answer(ones: list[SingleEnv], what: str, argument: Any) -> Any:
     both = []
     for one, action in zip(ones, argument, strict=True):
         outcome = one.step(action)
-        info = {key: value for key, value in outcome.info.items() if is_number(value)}  # others may not travel
+        info = {key: value for key, value in outcome.info.items() if is_number(value)}  # others may not be picklable
         ended = outcome.terminated or outcome.truncated
         both.append((outcome._replace(info=info), one.reset() if ended else None))
     return both

@@ -1,4 +1,4 @@
-"""One environment with many agents, on its way to being one of several."""
+"""The interface of single environments, which SyncEnvs and Pool vectorise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "se
 
 
 class SingleStep(NamedTuple):
-    """What a step of one environment brought."""
+    """The result of a step of one environment."""
 
     obs: dict[str, Array]
-    """What is seen after the step, also when it was the last."""
+    """The observation after the step, the final one too."""
     reward: dict[str, Array]
     terminated: bool
     truncated: bool
@@ -34,20 +34,20 @@ class SingleEnv(Protocol):
     max_episode_steps: int | None
 
     def reset(self, seed: int | None = None) -> dict[str, Array]:
-        """Begin an episode."""
+        """Reset the environment."""
 
     def step(self, action: Mapping[str, Array]) -> SingleStep:
-        """Take a step; the episode is not begun anew."""
+        """Step the environment, without autoreset."""
 
     def render(self) -> Array:
-        """A picture."""
+        """An image, RGB bytes."""
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Release resources."""
 
 
 def flat(space: Space[Any], value: Any, key: str) -> dict[str, Array]:
-    """A value of a space by the memory's names: parts of nested ones after a slash.
+    """A value of a space by field names: parts of nested ones after a slash.
 
     >>> space = spaces.Dict(a=spaces.Discrete(3), b=spaces.Tuple([spaces.Discrete(4)]))
     >>> {name: int(part) for name, part in flat(space, {"a": 2, "b": (1,)}, "obs").items()}
@@ -63,7 +63,7 @@ def flat(space: Space[Any], value: Any, key: str) -> dict[str, Array]:
 
 
 def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:
-    """The value of a space from its parts by the memory's names."""
+    """The value of a space from its parts by field name."""
     if isinstance(space, spaces.Dict):
         return {name: nest(inner, values, f"{key}/{name}") for name, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -74,7 +74,7 @@ def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:
 
 
 def leaves(space: Space[Any], key: str) -> dict[str, Space[Any]]:
-    """The plain spaces that a space is made of, by the memory's names."""
+    """The leaf spaces of a nested space, by field name."""
     if isinstance(space, spaces.Dict):
         parts = [leaves(inner, f"{key}/{name}") for name, inner in space.spaces.items()]
     elif isinstance(space, spaces.Tuple):
@@ -85,17 +85,17 @@ def leaves(space: Space[Any], key: str) -> dict[str, Space[Any]]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether something that an info has is one number."""
+    """Whether an entry of an info is a scalar."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "biuf"
     return isinstance(value, (bool, int, float, np.number, np.bool_))
 
 
 def seed31(seed: int | None) -> int | None:
-    """A seed that every environment takes: of 31 bits."""
+    """A seed of 31 bits, which every environment accepts."""
     return None if seed is None else seed & 0x7FFFFFFF
 
 
 def stack(parts: list[dict[str, Array]]) -> dict[str, Array]:
-    """Arrays of the same names along a new first axis."""
+    """Arrays by name, stacked along a new first axis."""
     return {key: np.array([part[key] for part in parts]) for key in parts[0]}

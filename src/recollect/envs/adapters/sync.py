@@ -1,4 +1,4 @@
-"""Several environments one after another, as if they were one."""
+"""Vectorisation of single environments in one process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @final
 class SyncEnvs:
-    """Environments that step one after another in this process."""
+    """Vectorised environments, stepped sequentially in this process."""
 
     def __init__(self, ones: Sequence[SingleEnv]) -> None:
         check_alike(ones)
@@ -48,18 +48,18 @@ class SyncEnvs:
         if isinstance(first, Goals):
             self.compute_reward, self.compute_terminated = first.compute_reward, first.compute_terminated
         self.at_end: Callable[[int], None] | None = None
-        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
+        """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
         self._seen: dict[str, Array] = {}
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new episodes everywhere and return what is seen."""
+        """Reset all environments and return their observations."""
         each = [None] * self.num_envs if seed is None else seeds_for(seed, self.num_envs)
-        self._seen = {}  # if one fails, none goes on before a reset that does not
+        self._seen = {}  # if one fails, all need a reset that succeeds
         self._seen = stack([self._reset(index, start) for index, start in enumerate(each)])
         return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step everywhere; where an episode ends the next one begins."""
+        """Step all environments; those whose episode ends are reset."""
         check_started(self._seen)
         given = check_actions(self._rules, as_actions(self.groups, action))
         before, self._seen = self._seen, {}
@@ -89,7 +89,7 @@ class SyncEnvs:
         return f"environment {index} ({self.name})"
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one environment."""
+        """An image of one environment, RGB bytes."""
         return self._ones[index].render()
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class SyncEnvs:
 
 
 def check_alike(ones: Sequence[SingleEnv]) -> None:
-    """Refuse environments that cannot be stepped together."""
+    """Refuse environments with different spaces."""
     if not ones:
         raise OptionError("environments", "be at least one", "none")
     for index, one in enumerate(ones):
@@ -115,7 +115,7 @@ def check_started(seen: Mapping[str, Array]) -> None:
 
 
 class ActionRule(NamedTuple):
-    """What actions of one name must be."""
+    """The rule of one action field."""
 
     key: str
     shape: tuple[int, ...]
@@ -123,11 +123,11 @@ class ActionRule(NamedTuple):
     kinds: str
     """Of their dtype."""
     low: Any
-    """None: they have no bounds. Boxes are not held to theirs, which environments clip to or not."""
+    """None: unbounded. Box bounds are not checked, since environments may clip."""
     high: Any
 
     def check(self, value: Array) -> None:
-        """Refuse what agents cannot do."""
+        """Refuse invalid actions."""
         if value.shape != self.shape:
             raise OptionError(self.key, f"have shape {list(self.shape)}", list(value.shape))
         if value.dtype.kind not in self.kinds:
@@ -141,7 +141,7 @@ class ActionRule(NamedTuple):
 
 
 def action_rules(groups: Sequence[AgentGroup], num_envs: int) -> tuple[ActionRule, ...]:
-    """What actions of all environments must be, ``[E, A, ...]`` each."""
+    """The rules of all action fields, ``[E, A, ...]`` each."""
     return tuple(
         ActionRule(
             key,
@@ -155,7 +155,7 @@ def action_rules(groups: Sequence[AgentGroup], num_envs: int) -> tuple[ActionRul
 
 
 def check_actions(rules: Sequence[ActionRule], action: Mapping[str, Any]) -> dict[str, Array]:
-    """The actions of all environments as arrays of their own, if agents can take them."""
+    """Validated actions of all environments, as new arrays."""
     found: dict[str, Array] = {}
     for rule in rules:
         if rule.key not in action:
@@ -169,7 +169,7 @@ def check_actions(rules: Sequence[ActionRule], action: Mapping[str, Any]) -> dic
 
 
 def _bounds(space: Space[Any]) -> tuple[Any, Any]:
-    """Lowest and highest value of choices."""
+    """Bounds of a discrete space."""
     if isinstance(space, spaces.Discrete):
         return int(space.start), int(space.start + space.n - 1)
     if isinstance(space, spaces.MultiDiscrete):
@@ -178,7 +178,7 @@ def _bounds(space: Space[Any]) -> tuple[Any, Any]:
 
 
 def final_names(schema: Schema) -> dict[str, str]:
-    """The names of final values, by those of what is seen."""
+    """The names of final observations, by those of observations."""
     return {column.key: column.final_key for column in schema if column.final_key is not None}
 
 
@@ -189,12 +189,12 @@ def gather(
     begun: Mapping[int, dict[str, Array]],
     finals: Mapping[str, str],
 ) -> Step:
-    """One step of all from the steps of each.
+    """Combine the steps of single environments.
 
     Args:
-        before: What was seen before the step.
-        begun: What is seen in the next episode, by environments where one has begun.
-        finals: The names of final values.
+        before: Observations before the step.
+        begun: First observations of new episodes, by environment.
+        finals: The names of final observations.
     """
     terminated = np.array([outcome.terminated for outcome in outcomes])
     truncated = np.array([outcome.truncated and not outcome.terminated for outcome in outcomes])
@@ -212,7 +212,7 @@ def gather(
 
 
 def _infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Numbers that environments report, ``[E]``; NaN where one does not."""
+    """Numeric infos ``[E]``; NaN where an environment has none."""
     found: dict[str, Any] = {}
     for key in dict.fromkeys(key for info in infos for key in info):
         values = [info.get(key) for info in infos]

@@ -1,4 +1,4 @@
-"""Environments from here as PettingZoo parallel environments."""
+"""Adapter to PettingZoo's parallel interface."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["ToPettingZoo"]
 
 @final
 class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
-    """One environment from here with PettingZoo's parallel interface.
+    """One environment with PettingZoo's parallel interface.
 
-    Where actions can be unavailable an observation is a dict of ``observation`` and ``action_mask``.
+    With action masks, an observation is a dict of ``observation`` and ``action_mask``.
 
     Args:
         env: Made with ``num_envs=1``.
-        unavailable: What becomes of an action that may not be taken: ``"refuse"`` raises, ``"first"`` takes the first
-            one that may.
+        unavailable: How unavailable actions are handled: ``"refuse"`` raises, ``"first"`` replaces them by the first
+            available one.
 
     >>> from recollect.envs import make
     >>> env = ToPettingZoo(make("simple_tag"))
@@ -63,21 +63,21 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._seen: dict[str, Array] = {}
 
     def observation_space(self, agent: str) -> Space[Any]:
-        """What an agent sees."""
+        """The observation space of an agent."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Space[Any]:
-        """What an agent may do."""
+        """The action space of an agent."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:  # noqa: ARG002
-        """Begin an episode."""
+        """Reset the environment."""
         self._seen = self._env.reset(seed=None if seed is None else [seed])
         self.agents = list(self.possible_agents)
         return self._observations(self._seen, ""), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """Take a step."""
+        """Step the environment."""
         if not self.agents:
             return {}, {}, {}, {}, {}
         chosen = {}
@@ -128,7 +128,7 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         }
 
     def state(self) -> Array:
-        """What describes the whole environment."""
+        """The global state."""
         if not self._seen:
             raise OptionError("reset", "be called before state", "state")
         if self._env.state_space is None:  # PettingZoo's own way to say that there is none
@@ -136,7 +136,7 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return self._seen["state"][0]
 
     def render(self) -> Array:
-        """A picture."""
+        """An image, RGB bytes."""
         return self._env.render(0)
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class ToPettingZoo(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
 
 def _copy(space: Space[Any]) -> Space[Any]:
-    """A space of its own for every agent, so that each draws its own actions when seeded."""
+    """A copy of a space, so that agents' samples are independent."""
     if isinstance(space, spaces.Box):
         return spaces.Box(space.low, space.high, space.shape, space.dtype.type)
     if isinstance(space, spaces.Discrete):

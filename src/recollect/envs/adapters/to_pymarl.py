@@ -1,4 +1,4 @@
-"""Environments from here with PyMARL's methods."""
+"""Adapter to PyMARL's ``MultiAgentEnv``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ToPymarl"]
 
 @final
 class ToPymarl:
-    """One environment from here as a ``MultiAgentEnv``.
+    """One environment with the interface of PyMARL's ``MultiAgentEnv``.
 
-    Where agents differ, the observations of those that see less end in zeros, and actions that they do not have are
-    unavailable. Without a state of its own all observations one after another are the state.
+    Where agents differ, shorter observations are zero-padded, and missing actions are unavailable. Without a global
+    state, the concatenated observations are the state.
 
     Args:
         env: With discrete actions, made with ``num_envs=1``.
-        reward: How rewards of several agents become one: their ``"sum"`` or ``"mean"``.
+        reward: How per-agent rewards are combined: ``"sum"`` or ``"mean"``.
         steps: ``"pymarl"``: ``step`` returns ``reward, terminated, info``; ``"epymarl"``: ``obs, reward, terminated,
             truncated, info``.
 
@@ -67,13 +67,13 @@ class ToPymarl:
         self._now: dict[str, Array] = {}
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:  # noqa: ARG002
-        """Begin an episode; returns observations, and the state (or an info in EPyMARL's way)."""
+        """Reset; returns observations and the state (with ``"epymarl"`` an info)."""
         seed, self._seed = (self._seed if seed is None else seed), None
         self._now = self._env.reset(seed=None if seed is None else [seed])
         return self.get_obs(), {} if self._new else self.get_state()
 
     def step(self, actions: Sequence[Any]) -> tuple[Any, ...]:
-        """Take a step."""
+        """Step the environment."""
         flat = np.asarray(actions, np.int64).reshape(-1)
         if len(flat) != self.n_agents:
             raise OptionError("actions", f"be {self.n_agents}", len(flat))
@@ -98,7 +98,7 @@ class ToPymarl:
         return reward, ended, info
 
     def get_obs(self) -> list[Array]:
-        """What every agent sees."""
+        """All agents' observations."""
         self._check_begun()
         seen = [row for group in self._env.groups for row in self._now[group.key("obs")][0]]
         return [np.pad(row, (0, self._obs_size - len(row))) for row in seen]
@@ -108,7 +108,7 @@ class ToPymarl:
             raise OptionError("reset", "be called first", "nothing")
 
     def get_obs_agent(self, agent_id: int) -> Array:
-        """What one agent sees."""
+        """One agent's observation."""
         return self.get_obs()[agent_id]
 
     def get_obs_size(self) -> int:
@@ -116,7 +116,7 @@ class ToPymarl:
         return self._obs_size
 
     def get_state(self) -> Array:
-        """What describes the whole environment."""
+        """The global state."""
         self._check_begun()
         return self._now["state"][0] if self._env.state_space is not None else np.concatenate(self.get_obs())
 
@@ -126,7 +126,7 @@ class ToPymarl:
         return int(space.shape[0]) if space is not None else self.n_agents * self._obs_size
 
     def get_avail_actions(self) -> list[list[int]]:
-        """Which actions every agent may take, 1 or 0."""
+        """All agents' action masks, 1 or 0."""
         self._check_begun()
         allowed: list[list[int]] = []
         for group in self._env.groups:
@@ -137,11 +137,11 @@ class ToPymarl:
         return allowed
 
     def get_avail_agent_actions(self, agent_id: int) -> list[int]:
-        """Which actions one agent may take, 1 or 0."""
+        """One agent's action mask, 1 or 0."""
         return self.get_avail_actions()[agent_id]
 
     def get_total_actions(self) -> int:
-        """How many actions there are."""
+        """The number of actions."""
         return self._choices
 
     def get_env_info(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class ToPymarl:
         }
 
     def get_stats(self) -> dict[str, Any]:
-        """Nothing is counted beyond the infos."""
+        """Nothing beyond the infos."""
         return {}
 
     def seed(self, seed: int) -> None:
@@ -166,7 +166,7 @@ class ToPymarl:
         """Nothing is recorded."""
 
     def render(self, mode: str = "rgb_array") -> Array:  # noqa: ARG002
-        """A picture."""
+        """An image, RGB bytes."""
         return self._env.render(0)
 
     def close(self) -> None:

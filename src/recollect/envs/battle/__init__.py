@@ -1,4 +1,4 @@
-"""A battle of many: two teams on a grid, by the rules of MAgent2's battle, many at once."""
+"""MAgent2's battle: two large teams on a grid, vectorised."""
 
 from recollect.envs.battle.environment import Battle
 from recollect.envs.battle.rules import ATTACKS, MOVES, Field

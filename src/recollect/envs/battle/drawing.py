@@ -1,4 +1,4 @@
-"""Pictures of battles of many."""
+"""Rendering of the battle environment."""
 
 from __future__ import annotations
 

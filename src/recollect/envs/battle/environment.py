@@ -1,4 +1,4 @@
-"""The battle of many as an environment."""
+"""The battle environment: two large teams on a grid."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _KILL = 5.0
 
 @final
 class Battle:
-    """Two teams of many, red and blue, who learn to beat each other.
+    """Two large teams, red and blue, that learn to beat each other.
 
-    Observations are pictures of the 13 x 13 cells around an agent, of which it sees a circle, as bytes: walls, its own
-    team, their hit points, the other team, and theirs (255 is there, or unhurt). Actions are 13 moves and 8 strikes.
+    Observations are uint8 images of the 13 x 13 cells around an agent, masked to a circle; channels are walls, own
+    team, its hit points, opponents, and theirs (255: present, or full). Actions are 13 moves and 8 attacks.
 
     Args:
         map_size: Cells of a side: 40 has 64 against 64, 45 has 81.
-        max_episode_steps: Steps after which a battle is cut off.
-        step_reward: What every step of one who lives brings.
-        attack_penalty: What striking brings, whatever is there.
-        attack_opponent_reward: What striking an opponent brings besides; killing one brings 5 instead.
-        dead_penalty: What dying brings, and nothing else that step.
-        positions: Whether ``position`` says where agents stand.
+        max_episode_steps: Steps after which a battle is truncated.
+        step_reward: Reward of every step of an agent alive.
+        attack_penalty: Reward of every attack.
+        attack_opponent_reward: Additional reward of hitting an opponent; killing one gives 5 instead.
+        dead_penalty: Reward of dying, in place of all others of that step.
+        positions: Whether there is a ``position`` field.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Battle:
         self.time = np.zeros(self.num_envs, np.int64)
         self.report_names: tuple[str, ...] = ("red_won", "blue_won")
         self.at_end: Callable[[int], None] | None = None
-        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
+        """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
         self._dice: Dice | None = None
         self._seen: dict[str, Array] = {}
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new battles everywhere and return what is seen."""
+        """Reset all environments and return their observations."""
         if seed is not None or self._dice is None:
             self._dice = Dice(seeds_for(seed, self.num_envs))
         self._begin(np.arange(self.num_envs), self._dice)
@@ -87,13 +87,13 @@ class Battle:
         self.time[rows] = 0
 
     def look(self) -> dict[str, Array]:
-        """What agents see, worked out anew: for use after writing to the field's units."""
+        """Observations recomputed, for use after writing to the field's units."""
         self.field.mark()
         self._seen = self._observe()
         return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step in every battle."""
+        """Step all environments."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
         field, count = self.field, self.field.team
@@ -131,7 +131,7 @@ class Battle:
         return Step(dict(seen), row, terminated, truncated, info)
 
     def _observe(self) -> dict[str, Array]:
-        """Pictures around every agent; all zero for the dead."""
+        """Observations of all agents; zeros for the dead."""
         field, count = self.field, self.field.team
         size = field.size + 2 * _SIGHT
         maps = np.zeros((self.num_envs, size, size, 5), np.uint8)
@@ -159,25 +159,25 @@ class Battle:
         return found
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one battle."""
+        """An image of one battle, RGB bytes."""
         from recollect.envs.battle.drawing import draw
 
         return draw(self.field, index)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to release."""
 
     def _own(self) -> dict[str, Array]:
         return {"pos": self.field.pos, "hit_points": self.field.hit_points, "time": self.time}
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything that what follows depends on, as arrays: ``restore`` goes on from it."""
+        """The full state as arrays, for ``restore``."""
         if self._dice is None:
             raise OptionError("reset", "be called before snapshot", "snapshot")
         return kept(self._own(), self._dice)
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Go on from a snapshot of battles like these; return what is seen."""
+        """Restore a snapshot of the same setup and return the observations."""
         self._dice = restored(state, self._own(), self._dice, self.num_envs)
         return self.look()
 

@@ -1,8 +1,8 @@
-"""How agents of a battle move, strike and die: many battles at once.
+"""The rules of the battle environment, vectorised.
 
-All arrays have the battles first: ``[E, units]``, the red team first. Agents have 10 hit points, take 2 with a strike
-at one of the eight cells around them, get a tenth back every step, and go up to two cells far. Strikes come first, then
-moves, each in a random order: who has been killed strikes no more, and a cell that was left can be entered.
+All arrays have the battles first: ``[E, units]``, the red team first. Agents have 10 hit points, deal 2 damage to one
+of the eight cells around them, recover 0.1 a step, and move up to two cells. Attacks come first, then moves, each in
+random order: a killed agent no longer attacks, and a cell that was left can be entered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recollect.envs.interface import Array
 
 __all__ = ["ATTACKS", "HIT_POINTS", "MOVES", "STAY", "Field", "starts"]
 
-HIT_POINTS, DAMAGE, RECOVERY = np.float32(10.0), np.float32(2.0), np.float32(0.1)  # as MAgent2 reckons
+HIT_POINTS, DAMAGE, RECOVERY = np.float32(10.0), np.float32(2.0), np.float32(0.1)  # float32 as in MAgent2
 _GAP = 3  # cells between each team and the middle
 
 
@@ -28,9 +28,9 @@ def _circle(radius: float, *, middle: bool) -> list[tuple[int, int]]:
 
 
 MOVES = np.array(_circle(2, middle=True))
-"""Where each of the first actions leads, ``[13, 2]``: east and south."""
+"""The displacement of each of the first actions, ``[13, 2]``: east and south."""
 ATTACKS = np.array(_circle(1.5, middle=False))
-"""Where each of the actions after them strikes, ``[8, 2]``."""
+"""The cell that each of the remaining actions attacks, ``[8, 2]``."""
 STAY = MOVES.tolist().index([0, 0])
 EMPTY, WALL = -1, -2
 
@@ -82,7 +82,7 @@ class Field:
         self.mark()
 
     def mark(self) -> None:
-        """Work out anew who stands where."""
+        """Recompute the grid of occupied cells."""
         self.grid[:] = WALL
         self.grid[:, 1:-1, 1:-1] = EMPTY
         env, unit = np.nonzero(self.alive)
@@ -90,7 +90,7 @@ class Field:
         self.grid[env, y, x] = unit
 
     def step(self, action: Array, dice: Dice) -> tuple[Array, Array]:
-        """Strikes, then moves, then recovery. Returns who struck an opponent, and who killed one, ``[E, units]``."""
+        """Attacks, moves, recovery. Returns which agents hit an opponent and which killed one, ``[E, units]``."""
         order = np.argsort(dice.uniform(slice(None), 2 * self.units).T.reshape(self.num_envs, 2, self.units), axis=2)
         alive = self.alive
         found = self._strike(action, alive & (action >= len(MOVES)), order[:, 0])
@@ -132,7 +132,7 @@ class Field:
 
 
 def _in_turn(mask: Array, order: Array) -> list[tuple[Array, Array]]:
-    """Who of ``mask [E, units]`` comes first, second and so on in each battle: battles and units, turn by turn."""
+    """The agents of ``mask [E, units]`` in each battle's order: battles and units, turn by turn."""
     sorted_mask = np.take_along_axis(mask, order, axis=1)
     env, place = np.nonzero(sorted_mask)
     if not len(env):

@@ -1,4 +1,4 @@
-"""The marine skirmish: a small battle with the layout of StarCraft's 4-marine map, many at once."""
+"""The marine skirmish: a small battle with the layout of StarCraft's 4-marine map, vectorised."""
 
 from recollect.envs.marines import players
 from recollect.envs.marines.battle import Battle

@@ -1,7 +1,7 @@
-"""How marines move, shoot and die: many battles at once.
+"""The simulation of marine battles, vectorised.
 
-All arrays have the battles last: ``[units, E]``, allies first. Each marine has 45 hit
-points, does 6 damage a shot at up to 5 between edges, about every 14 loops of the game, and walks 2.25 a second.
+All arrays have the battles last: ``[units, E]``, allies first. Each marine has 45 hit points, a weapon of 6 damage and
+range 5 that reloads in about 14 game loops, and a speed of 2.25 a second.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SIGHT = 9.0
 DAMAGE = 6.0
 WEAPON_REACH = 5.0 + 2 * RADIUS
 ATTACK_REACH = 6.0
-TICKS, LOOPS = 4, 2  # a step of an agent is eight loops of the game, sixteen a second; two at a time are worked out
+TICKS, LOOPS = 4, 2  # a step is eight game loops (sixteen a second), simulated two at a time
 SPEED = 2.25 / 16 * LOOPS  # a tick
 RELOAD, RELOAD_FROM, RELOAD_TO = 13.8, -1.0, 2.0  # loops between shots, and how far that varies
-_SPACING, _SHIFT, _NOISE = 1.4, 1.0, 0.3  # a start: units apart, a side moved as one, each unit by itself
+_SPACING, _SHIFT, _NOISE = 1.4, 1.0, 0.3  # start positions: spacing, shift of a side, noise of a unit
 _TOGETHER = 1e-9
 _LOWEST = np.array([0.0, SOUTH])[:, None, None]
 _HIGHEST = np.array([FIELD, NORTH])[:, None, None] - 1e-6
@@ -41,19 +41,19 @@ def walkable(x: Array, y: Array) -> Array:
 
 @final
 class Battle:
-    """Battles of ``allies`` against ``enemies`` marines. Allies do as they are told, enemies fight by themselves."""
+    """Battles of ``allies``, controlled by agents, against ``enemies``, scripted."""
 
     def __init__(self, allies: int, enemies: int, num_envs: int) -> None:
         self.allies, self.enemies, self.num_envs = allies, enemies, num_envs
         self.units = allies + enemies
         shape = (self.units, num_envs)
         self.pos = np.zeros((2, *shape))
-        """East and north of the field's corner, ``[2, units, E]``."""
+        """Coordinates from the field's south-west corner, ``[2, units, E]``."""
         self.hit_points = np.zeros(shape)
         self.cooldown = np.zeros(shape)
         """Loops until the next shot; ready at 0 or less."""
         self.prey = np.full((enemies, num_envs), -1)
-        """Which ally each enemy is after; -1: none."""
+        """The target of each enemy; -1: none."""
         self.shot = np.full(shape, -1)
         """Which unit each unit shot at in the last step; -1: none."""
         self.offset = np.zeros((2, self.units, *shape))
@@ -62,12 +62,12 @@ class Battle:
         self._each = np.arange(num_envs)
         self._goal = np.array(ALLY_START)[:, None, None]
         self._pairs = np.triu_indices(self.units, 1)
-        turns = np.arange(len(self._pairs[0])) * 2.4  # radians, so that no two pairs part the same way
+        turns = np.arange(len(self._pairs[0])) * 2.4  # radians, different for every pair
         self._ways = np.array([np.cos(turns), np.sin(turns)]) * _TOGETHER
         self._start = _formation(allies, enemies)
 
     def begin(self, rows: Array, dice: Dice) -> None:
-        """Line up for new battles."""
+        """Reset battles to their start positions."""
         drawn = 2 * dice.uniform(rows, 2 * (self.units + 2)).reshape(2, self.units + 2, -1) - 1
         places = self._start[:, :, None] + drawn[:, 2:] * _NOISE
         places[:, : self.allies] += drawn[:, :1] * _SHIFT
@@ -79,7 +79,7 @@ class Battle:
         self.shot[:, rows] = -1
 
     def measure(self) -> None:
-        """Work out where units are from each other."""
+        """Compute distances between units."""
         np.subtract(self.pos[:, None], self.pos[:, :, None], out=self.offset)
         square = self.offset * self.offset
         np.sqrt(square[0] + square[1], out=self.distance)
@@ -88,9 +88,9 @@ class Battle:
         """One step of the agents.
 
         Args:
-            push: Where allies go, -1 to 1 along each axis, ``[2, allies, E]``.
-            aim: The unit an ally is told to attack, or -1.
-            jitter: Numbers from 0 to 1 that vary each unit's next reload, ``[units, E]``.
+            push: Directions of allies, -1 to 1 along each axis, ``[2, allies, E]``.
+            aim: The unit that each ally attacks, or -1.
+            jitter: Uniform noise of each unit's next reload, ``[units, E]``.
         """
         allies = self.allies
         reload = RELOAD + RELOAD_FROM + (RELOAD_TO - RELOAD_FROM) * jitter
@@ -128,9 +128,9 @@ class Battle:
         self.measure()
 
     def _hunt(self) -> None:
-        """Enemies keep their prey while it lives and is in reach; else the nearest ally in reach is it, if any.
+        """Enemies keep their target while it is alive and in range; else they take the nearest ally in range, if any.
 
-        They choose once a step, as agents do: then two sides that play alike win equally often.
+        They choose once a step, as agents do, so that two sides with the same policy win equally often.
         """
         allies = self.allies
         away = np.where(self.hit_points[:allies] > 0, self.distance[allies:, :allies], np.inf)
@@ -140,13 +140,13 @@ class Battle:
         np.copyto(self.prey, found, where=~kept)
 
     def _walk_on(self) -> Array:
-        """Enemies' way to where the allies came from."""
+        """Enemies' movement towards the allies' start."""
         way = self._goal - self.pos[:, self.allies :]
         way /= np.maximum(_length(way), SPEED)
         return way
 
     def _move(self, going: Array, alive: Array) -> None:
-        """Walk, then make room: units that overlap part by half of it each."""
+        """Move, then separate units that overlap, each by half."""
         self.pos += going
         one, other = self._pairs
         offset = self.pos.take(other, axis=1)
@@ -159,7 +159,9 @@ class Battle:
             pair, battle = pair[both], battle[both]
             between = offset[:, pair, battle]
             away = _length(between)
-            between[:, away < _TOGETHER] = self._ways[:, pair[away < _TOGETHER]]  # in one place any way will do
+            between[:, away < _TOGETHER] = self._ways[
+                :, pair[away < _TOGETHER]
+            ]  # coincident units part in any direction
             away = np.maximum(away, _TOGETHER)
             between *= (2 * RADIUS - away) / (2 * away)
             for axis in (0, 1):
@@ -169,7 +171,7 @@ class Battle:
         np.minimum(self.pos, _HIGHEST, out=self.pos)
 
     def _hit(self, fires: Array, target: Array) -> None:
-        """Shots of one tick strike together. An enemy that is shot at while its prey is out of reach turns on the
+        """Apply the shots of one tick at once. An enemy that is hit while its target is out of range targets the
         shooter.
         """
         shooter, battle = np.nonzero(fires)
@@ -191,9 +193,7 @@ def _length(offset: Array) -> Array:
 
 
 def _formation(allies: int, enemies: int) -> Array:
-    """Where units start, before noise, ``[2, units]``: each side in columns around its place, none too close, the
-    sides as in a mirror.
-    """
+    """Start positions before noise, ``[2, units]``: each side in columns around its centre, mirrored."""
     places: list[tuple[float, float]] = []
     for count, (x, y), back in ((allies, ALLY_START, -1), (enemies, ENEMY_START, 1)):
         column = min(count, 5 if count <= 10 else 8)

@@ -1,4 +1,4 @@
-"""Pictures of marine battles."""
+"""Rendering of marine battles."""
 
 from __future__ import annotations
 

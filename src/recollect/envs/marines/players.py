@@ -1,6 +1,6 @@
-"""Players that follow a rule: what a learner should leave behind.
+"""Scripted baselines.
 
-Each takes what :class:`Marines` lets agents see and returns their actions ``[E, allies]``.
+Each takes the observations of :class:`Marines` and returns actions ``[E, allies]``.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _EAST = 4
 
 
 def random(seen: Mapping[str, Array], generator: np.random.Generator) -> Array:
-    """Any action that may be taken."""
+    """A random available action."""
     chance = generator.random(seen["avail_actions"].shape)
     return np.asarray((chance * seen["avail_actions"]).argmax(axis=2))
 
 
 def nearest(seen: Mapping[str, Array]) -> Array:
-    """Shoot the nearest enemy; with none in reach walk to the nearest in sight, or east."""
+    """Attack the nearest enemy; with none in range walk to the nearest in sight, or east."""
     foes = _foes(seen)
     away = np.where(_attackable(seen), foes[..., 1], np.inf)
     return _fight(seen, away.argmin(axis=2), np.asarray(_attackable(seen).any(axis=2)))
 
 
 def focus(seen: Mapping[str, Array]) -> Array:
-    """Shoot together: all at the enemy that most can reach, of these at the one with the fewest hit points left."""
+    """Focus fire: attack the enemy that most allies can reach, among these the one with the fewest hit points."""
     attackable = _attackable(seen)
     foes = _foes(seen)
     health = np.where(attackable, foes[..., 4], np.inf)
@@ -45,14 +45,14 @@ def _attackable(seen: Mapping[str, Array]) -> Array:
 
 
 def _foes(seen: Mapping[str, Array]) -> Array:
-    """What agents see of every enemy, ``[E, allies, enemies, 5]``."""
+    """Observed features of every enemy, ``[E, allies, enemies, 5]``."""
     enemies = seen["avail_actions"].shape[2] - FIRST_ATTACK
     obs = seen["obs"]
     return obs[:, :, 4 : 4 + 5 * enemies].reshape(*obs.shape[:2], enemies, 5)
 
 
 def _fight(seen: Mapping[str, Array], target: Array, reached: Array) -> Array:
-    """Attack the target where one is reached, else walk; the dead do nothing."""
+    """Attack a target in range, else walk; the dead do nothing."""
     foes = _foes(seen)
     away = np.where(foes[..., 4] > 0, foes[..., 1], np.inf)
     closest = away.argmin(axis=2)[..., None]

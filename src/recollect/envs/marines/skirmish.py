@@ -22,15 +22,15 @@ _KILL, _WIN, _MOST = 10.0, 200.0, 20.0
 
 @final
 class Marines:
-    """Marines that learn against marines that know how to fight.
+    """Marines controlled by agents against scripted marines.
 
     Args:
-        allies: Marines that are agents.
-        enemies: Marines they meet.
-        max_episode_steps: Steps after which a battle is cut off, and not won.
-        reward: ``"positive"``: hit points taken, 10 a kill and 200 for the win, scaled to at most 20 a battle;
-            ``"losses"``: less half of what was lost the same way; ``"sparse"``: 1 for a win, -1 for a defeat.
-        state: Whether the whole battle is given as ``state``.
+        allies: Number of agents.
+        enemies: Number of scripted enemies.
+        max_episode_steps: Steps after which a battle is truncated, and not won.
+        reward: ``"positive"``: damage dealt, 10 a kill and 200 for the win, scaled to at most 20 a battle;
+            ``"losses"``: minus half of the same for damage taken; ``"sparse"``: 1 for a win, -1 for a defeat.
+        state: Whether there is a global ``state``.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class Marines:
         self.schema = schema_of(self.groups, self.state_space, shared_reward=True)
         self.time = np.zeros(self.num_envs, np.int64)
         self.last = np.full((allies, self.num_envs), -1)
-        """What agents did last, ``[allies, E]``; -1 before their first step."""
+        """The last actions, ``[allies, E]``; -1 before the first step."""
         self.report_names: tuple[str, ...] = ("battle_won",)
         self.at_end: Callable[[int], None] | None = None
-        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
+        """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
         self._dice: Dice | None = None
         self._seen: dict[str, Array] = {}
         self._pushes = np.array([(0.0, 0.0), (0.0, 0.0), *views.MOVES, *[(0.0, 0.0)] * enemies]).T.copy()
         self._aims = np.array([-1] * views.FIRST_ATTACK + [allies + j for j in range(enemies)])
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new battles everywhere and return what is seen."""
+        """Reset all environments and return their observations."""
         if seed is not None or self._dice is None:
             self._dice = Dice(seeds_for(seed, self.num_envs))
         self._begin(np.arange(self.num_envs), self._dice)
@@ -91,14 +91,14 @@ class Marines:
         self.last[:, rows] = -1
 
     def look(self) -> dict[str, Array]:
-        """What agents see, worked out anew: for use after writing to the battle's units."""
+        """Observations recomputed, for use after writing to the battle's units."""
         self.battle.measure()
         self._seen = self._observe()
         return dict(self._seen)
 
     def _observe(self) -> dict[str, Array]:
         allowed = views.available(self.battle)
-        self._allowed = allowed.copy()  # what is handed out may be written to
+        self._allowed = allowed.copy()  # callers may write to the returned array
         alive = self.battle.hit_points[: self.battle.allies] > 0
         seen = {"obs": views.observe(self.battle, allowed), "avail_actions": allowed, "agent_mask": alive.T.copy()}
         if self.state_space is not None:
@@ -106,7 +106,7 @@ class Marines:
         return seen
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step in every battle."""
+        """Step all environments."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
         chosen = self._check(plain_actions(self.groups, action)["action"])
@@ -166,13 +166,13 @@ class Marines:
         return (value * self._scale).astype(np.float32)
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one battle."""
+        """An image of one battle, RGB bytes."""
         from recollect.envs.marines.drawing import draw
 
         return draw(self.battle, index)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to release."""
 
     def _own(self) -> dict[str, Array]:
         battle = self.battle
@@ -187,12 +187,12 @@ class Marines:
         }
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything that what follows depends on, as arrays: ``restore`` goes on from it."""
+        """The full state as arrays, for ``restore``."""
         if self._dice is None:
             raise OptionError("reset", "be called before snapshot", "snapshot")
         return kept(self._own(), self._dice)
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Go on from a snapshot of battles like these; return what is seen."""
+        """Restore a snapshot of the same setup and return the observations."""
         self._dice = restored(state, self._own(), self._dice, self.num_envs)
         return self.look()

@@ -1,4 +1,4 @@
-"""What marines see and may do, and what describes the whole battle: the layouts of the 4-marine map."""
+"""Observations, action masks and state of the marine skirmish: the layouts of the 4-marine map."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ FIRST_ATTACK = 6
 MOVES = ((0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0))  # north, south, east, west: actions 2 to 5
 _FULL_COOLDOWN = 15.0
 _MIDDLE = FIELD / 2
-_PADDING = 16  # turning an array whose rows lie a power of two apart is several times slower
+_PADDING = 16  # transposing an array with a stride of a power of two is several times slower
 
 
 def obs_size(allies: int, enemies: int) -> int:
-    """Numbers that an agent sees."""
+    """Width of an observation."""
     return 4 + 5 * enemies + 5 * (allies - 1) + 1
 
 
 def state_size(allies: int, enemies: int) -> int:
-    """Numbers of the state."""
+    """Width of the state."""
     return 4 * allies + 3 * enemies + allies * (FIRST_ATTACK + enemies)
 
 
 def available(battle: Battle) -> Array:
-    """Which actions each agent may take, ``[E, allies, actions]``."""
+    """The action masks, ``[E, allies, actions]``."""
     allies, enemies = battle.allies, battle.enemies
     allowed = np.zeros((allies, FIRST_ATTACK + enemies, battle.num_envs + _PADDING), bool)[:, :, : battle.num_envs]
     alive = battle.hit_points > 0
@@ -42,7 +42,7 @@ def available(battle: Battle) -> Array:
 
 
 def observe(battle: Battle, allowed: Array) -> Array:
-    """What each agent sees, ``[E, allies, obs_size]``."""
+    """The observations, ``[E, allies, obs_size]``."""
     allies, enemies, num_envs = battle.allies, battle.enemies, battle.num_envs
     padded = np.empty((allies, obs_size(allies, enemies), num_envs + _PADDING), np.float32)
     seen = padded[:, :, :num_envs]
@@ -71,7 +71,7 @@ def observe(battle: Battle, allowed: Array) -> Array:
 
 
 def state_of(battle: Battle, last: Array) -> Array:
-    """The whole battle, ``[E, state_size]``.
+    """The global state, ``[E, state_size]``.
 
     Args:
         last: The agents' last actions ``[allies, E]``, -1 before the first.

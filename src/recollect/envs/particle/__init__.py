@@ -1,4 +1,4 @@
-"""Particle worlds: the nine scenarios of mpe2, many environments at once."""
+"""Particle worlds: the nine scenarios of mpe2, vectorised."""
 
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
 from recollect.envs.particle.simple import simple

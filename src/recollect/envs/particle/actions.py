@@ -1,4 +1,4 @@
-"""Actions of particle worlds: pushes in four directions, and words."""
+"""Actions of particle worlds: forces in four directions, and communication symbols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PUSH_Y = np.array([0.0, 0.0, 0.0, -1.0, 1.0])
 
 @final
 class Controls:
-    """What agents may do, and what that means to the physics."""
+    """Agents' action spaces, and the forces and symbols that actions stand for."""
 
     def __init__(self, agents: tuple[Agent, ...], words: int, *, continuous: bool, raw: bool) -> None:
         self._agents = agents
@@ -34,7 +34,7 @@ class Controls:
         self._push_y = [np.tile(_PUSH_Y, choices // _PUSHES) for choices in self._choices]
 
     def space(self, agent: int) -> spaces.Space[Any]:
-        """What one agent may do."""
+        """The action space of one agent."""
         body = self._agents[agent]
         if not self._continuous:
             return spaces.Discrete(self._choices[agent])
@@ -44,11 +44,11 @@ class Controls:
     def decode(
         self, name: str, action: Any, first: int, last: int, num_envs: int
     ) -> tuple[Array, tuple[Array | None, Array | None, Array | None]]:
-        """The actions ``[E, A]`` or ``[E, A, n]`` of alike agents as stored; and pushes along x and y ``[A, E]``, and
-        words ``[A, words, E]``, as far as they push and speak.
+        """The actions ``[E, A]`` or ``[E, A, n]`` of a group as stored; and forces along x and y ``[A, E]``, and
+        symbols ``[A, words, E]``, None for agents that do not move or speak.
 
         Raises:
-            OptionError: If an action is none that they may take.
+            OptionError: If an action is outside its space.
         """
         if self._continuous:
             return self._decode_numbers(name, action, first, last, num_envs)

@@ -1,4 +1,4 @@
-"""What a particle world is made of, and what a scenario says about it."""
+"""Bodies of particle worlds, and the interface of scenarios."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Colour: TypeAlias = tuple[int, int, int]
 @final
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A body with a will.
+    """A body controlled by an agent.
 
     Args:
-        name: Ends in a number; what comes before it names the group: ``adversary_0``.
-        accel: Force of a full push.
-        speaks: Whether it says one of the scenario's words at every step.
+        name: The group's name and a number: ``adversary_0``.
+        accel: Force of a full action.
+        speaks: Whether it emits a communication symbol at every step.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Agent:
 @final
 @dataclass(frozen=True, slots=True)
 class Landmark:
-    """A body that stays where it is.
+    """A body that does not move.
 
     Args:
-        spread: It is placed within this distance of the middle along each axis.
+        spread: It is placed within this distance of the centre along each axis.
     """
 
     name: str
@@ -60,15 +60,15 @@ class Scenario:
     """The rules of one particle world. Arrays have the environments last: ``[..., E]``.
 
     Args:
-        agents: Alike ones in a row; those of one group see and do things of one shape.
-        see: What an agent, given by its number, observes: arrays ``[n, E]``, one after another.
+        agents: Agents, those of one group consecutive and with equal spaces.
+        see: The observation of an agent, given by its index: arrays ``[n, E]`` to concatenate.
         reward: Rewards ``[A, E]``.
-        words: How many words there are to say.
-        draws: Whole numbers drawn at the start of every episode, below these bounds: ``world.drawn["goal"]``, ``[E]``.
-        begin: Puts bodies elsewhere than at random in some environments whose episodes begin.
-        succeeded: Where the episode is over before its time, ``[E]``.
-        report: What to say about episodes that end, ``[E]`` each.
-        tint: Colours of bodies, by number, in a picture of one environment that differ from their own.
+        words: Size of the communication vocabulary.
+        draws: Bounds of integers drawn at the start of every episode: ``world.drawn["goal"]``, ``[E]``.
+        begin: Places bodies, other than at random, in environments that are reset.
+        succeeded: Where the episode terminates early, ``[E]``.
+        report: Metrics of episodes that end, ``[E]`` each.
+        tint: Colours of bodies, by index, that differ from their own when one environment is rendered.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Pictures of particle worlds."""
+"""Rendering of particle worlds."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ def simple_adversary(
     """Physical deception: agents know which landmark is the goal; an adversary watches them to find out.
 
     Args:
-        N: Good agents, and landmarks.
+        N: Number of good agents and of landmarks.
         num_agent_neighbors: How many others an agent sees, the nearest; None: all.
         num_landmark_neighbors: How many landmarks an agent sees, the nearest; None: all.
         squared: The adversary loses the square of its distance, as in OpenAI's first world, not the distance, as in
-            mpe2. An adversary that cannot tell the goal is then best off between the landmarks.
+            mpe2. An adversary that does not know the goal is then best off between the landmarks.
     """
     positive("N", N)
     peers = positive("num_agent_neighbors", num_agent_neighbors, none=True)

@@ -1,4 +1,4 @@
-"""Agents cover as many landmarks together, and keep out of each other's way."""
+"""Cooperative navigation: agents cover all landmarks together and avoid collisions."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def simple_spread(
     collision_penalty: bool = True,
     terminate_on_success: bool = False,
 ) -> Scenario:
-    """Agents cover as many landmarks together, and keep out of each other's way.
+    """Cooperative navigation: agents cover all landmarks together and avoid collisions.
 
     Args:
-        N: Agents, and landmarks.
+        N: Number of agents and of landmarks.
         local_ratio: Weight of an agent's own reward (-1 a collision); the rest is shared (minus the distance from each
             landmark to its nearest agent).
         num_agent_neighbors: How many others an agent sees, the nearest; None: all.
         num_landmark_neighbors: How many landmarks an agent sees, the nearest; None: all.
         collision_penalty: False is the first stage of mpe2's curriculum.
-        terminate_on_success: Whether an episode is over once all landmarks are covered.
+        terminate_on_success: Whether an episode terminates once all landmarks are covered.
     """
     positive("N", N)
     proportion("local_ratio", local_ratio)
     peers = positive("num_agent_neighbors", num_agent_neighbors, none=True)
     marks = positive("num_landmark_neighbors", num_landmark_neighbors, none=True)
-    words = 2  # heard by all, said by none
+    words = 2  # observed by all, emitted by none: mpe2's observations have the room
 
     def see(world: World, me: int) -> list[Array]:
         parts = [world.vel[me], world.pos[me]]
@@ -55,7 +55,7 @@ def simple_spread(
         shared = -world.distance[:, N:].min(axis=0).sum(axis=0)
         if not collision_penalty:
             return np.broadcast_to(shared * (1 - local_ratio), (N, world.num_envs))
-        touched = (world.distance[:, :N] < world.touching[0, 0]).sum(axis=1) - 1.0  # one touches oneself
+        touched = (world.distance[:, :N] < world.touching[0, 0]).sum(axis=1) - 1.0  # without itself
         return shared * (1 - local_ratio) - touched * local_ratio
 
     def covered(world: World) -> Array:

@@ -30,8 +30,8 @@ def simple_tag(
         num_adversaries: Predators.
         num_agent_neighbors: How many others an agent sees, the nearest; None: all.
         num_landmark_neighbors: How many obstacles an agent sees, the nearest; None: all.
-        prey_speed: Part of its full speed; 0.5, 0.75 and 1 are the stages of mpe2's curriculum.
-        terminate_on_success: Whether an episode is over once all prey are caught at the same time.
+        prey_speed: Fraction of its full speed; 0.5, 0.75 and 1 are the stages of mpe2's curriculum.
+        terminate_on_success: Whether an episode terminates once all prey are caught at the same time.
     """
     positive("num_good", num_good)
     hunters = positive("num_adversaries", num_adversaries)
@@ -87,7 +87,7 @@ def simple_tag(
 
 
 def outside(pos: Array) -> Array:
-    """The price of leaving the field, so that prey cannot flee for ever; from ``[A, 2, E]`` to ``[A, E]``."""
+    """The penalty of leaving the field, so that prey cannot flee for ever; from ``[A, 2, E]`` to ``[A, E]``."""
     far = np.abs(pos)
     price = np.where(far < 1.0, np.maximum(far - 0.9, 0.0) * 10, np.exp(2 * np.minimum(far, 3.0) - 2))
     return np.minimum(price, 10.0).sum(axis=1)

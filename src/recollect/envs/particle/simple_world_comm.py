@@ -1,4 +1,4 @@
-"""Predators with a leader that sees into the forests and tells them chase prey that look for food."""
+"""Predators chase prey that look for food; their leader sees into the forests and communicates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["simple_world_comm"]
 def simple_world_comm(
     num_good: int = 2, num_adversaries: int = 4, num_obstacles: int = 1, num_food: int = 2, num_forests: int = 2
 ) -> Scenario:
-    """Predators with a leader that sees into the forests and tells them chase prey that look for food.
+    """Predators chase prey that look for food; their leader sees into the forests and communicates.
 
     Args:
         num_good: Prey.

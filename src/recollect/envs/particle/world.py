@@ -1,7 +1,7 @@
-"""Particle worlds: points that push, collide and talk, many environments at once.
+"""The physics of particle worlds: bodies that move, collide and communicate, vectorised.
 
-The physics are mpe2's. Positions are ``[bodies, 2, E]``, agents first; the environments come last, so that every
-operation runs over them in one go.
+The physics are mpe2's. Positions are ``[bodies, 2, E]``, agents first; environments are the last axis, so that every
+operation is vectorised over them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _DT = 0.1
 _KEPT_SPEED = 1 - 0.25
 _CONTACT_FORCE = 1e2
 _CONTACT_MARGIN = 1e-3
-_PADDING = 16  # turning an array whose rows lie a power of two apart is several times slower
+_PADDING = 16  # transposing an array with a stride of a power of two is several times slower
 _NO_FORCE = -40.0  # margins of depth beyond which the soft wall's force is below rounding
 
 
 @final
 class World:
-    """Environments of one scenario.
+    """Vectorised environments of one scenario.
 
     Args:
         max_cycles: Steps of an episode.
-        velocity_first: Bodies move by the velocity that a step's forces gave them, as in OpenAI's first worlds; mpe2
-            moves them by the one before.
-        continuous_actions: Pushes and words as numbers from 0 to 1 instead of one choice.
-        raw_actions: Pushes and words as OpenAI's worlds take them: any numbers, pushed to the right by the second and
-            to the left by the third of five.
-        state: Whether everything that agents see is also given as ``state``, one after another.
+        velocity_first: Semi-implicit Euler as in OpenAI's first worlds: positions use the updated velocity; mpe2 uses
+            the previous one.
+        continuous_actions: Forces and symbols as numbers from 0 to 1 instead of discrete actions.
+        raw_actions: Actions as OpenAI's worlds take them: any numbers, the second of five pushing right and the third
+            left.
+        state: Whether the concatenated observations of all agents are also given as ``state``.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class World:
         self._spread = np.array([*(1.0 for _ in agents), *(mark.spread for mark in scenario.landmarks)])[:, None, None]
 
         self.at_end: Callable[[int], None] | None = None
-        """Called with the index of an environment whose episode is over, while ``render`` still shows how it ended."""
+        """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
         self._dice: Dice | None = None
         self.drawn = {name: np.zeros(self.num_envs, np.int64) for name in scenario.draws}
-        """What was drawn for every environment's episode, by the scenario's names."""
+        """Each episode's random draws, by the scenario's names."""
         self._spans = self._group_spans()
         self._buffers: dict[str, Array] = {}
         for key, (first, last) in self._spans.items():
@@ -127,7 +127,7 @@ class World:
     # ---- playing ---------------------------------------------------------------------------------------------------
 
     def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Begin new episodes everywhere and return what is seen."""
+        """Reset all environments and return their observations."""
         if seed is not None or self._dice is None:
             self._dice = Dice(seeds_for(seed, self.num_envs))
         self._begin(np.arange(self.num_envs), self._dice)
@@ -147,13 +147,13 @@ class World:
             self.scenario.begin(self, rows, dice)
 
     def look(self) -> dict[str, Array]:
-        """What agents see, worked out anew from the bodies: for use after writing to ``pos``, ``vel`` or ``said``."""
+        """Observations recomputed from the bodies, for use after writing to ``pos``, ``vel`` or ``said``."""
         self._measure()
         self._seen = self._observe()
         return dict(self._seen)
 
     def step(self, action: Mapping[str, Any] | Any) -> Step:
-        """Take a step everywhere."""
+        """Step all environments."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
         given = plain_actions(self.groups, action)
@@ -190,18 +190,18 @@ class World:
         return Step(dict(seen), row, terminated, truncated, info)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to release."""
 
     def render(self, index: int = 0) -> Array:
-        """A picture of one environment."""
+        """An image of one environment, RGB bytes."""
         from recollect.envs.particle.drawing import draw
 
         return draw(self, index)
 
-    # ---- keeping ---------------------------------------------------------------------------------------------------
+    # ---- snapshots -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything that what follows depends on, as arrays: ``restore`` goes on from it."""
+        """The full state as arrays, for ``restore``."""
         if self._dice is None:
             raise OptionError("reset", "be called before snapshot", "snapshot")
         return kept(self._own(), self._dice)
@@ -211,7 +211,7 @@ class World:
         return own | {f"drawn/{name}": value for name, value in self.drawn.items()}
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Go on from a snapshot of a world like this one; return what is seen."""
+        """Restore a snapshot of the same scenario and return the observations."""
         self._dice = restored(state, self._own(), self._dice, self.num_envs)
         return self.look()
 
@@ -253,7 +253,7 @@ class World:
             self.pos[: self.num_agents][self._moves] += self.vel[self._moves] * _DT
 
     def _contact(self) -> Array:
-        """Forces between bodies that touch or nearly do: a soft wall of margin width, ``[A, 2, E]``."""
+        """Contact forces between bodies, softened over a margin, ``[A, 2, E]``."""
         near, away = self._near, self._away
         # "clip" as the indices are known to be right and "raise" would go through a copy
         self.distance.reshape(-1, self.num_envs).take(self._pairs, axis=0, out=near, mode="clip")
@@ -266,7 +266,7 @@ class World:
         pairs = len(self._pairs)
         np.multiply(away, push[:, None], out=self._pushes[:pairs])
         np.negative(self._pushes[:pairs], out=self._pushes[pairs:-1])
-        # Added up in a fixed order: a matrix product's depends on how many environments there are.
+        # Summed in a fixed order: that of a matrix product depends on the number of environments.
         return np.asarray(self._pushes.take(self._pushed, axis=0).sum(axis=1))
 
     def _measure(self) -> None:
@@ -287,7 +287,7 @@ class World:
             seen["state"] = np.concatenate([value.reshape(self.num_envs, -1) for value in seen.values()], axis=1)
         return seen
 
-    # ---- words for scenarios ---------------------------------------------------------------------------------------
+    # ---- helpers for scenarios -------------------------------------------------------------------------------------
 
     def others(self, me: int) -> list[int]:
         """All agents but this one."""
@@ -315,8 +315,8 @@ class World:
 
 
 def _who_is_pushed(pairs: Sequence[tuple[int, int]], agents: Sequence[Agent]) -> Array:
-    """For each agent the pushes on it, ``[A, most]``: pair p pushes its second body by row p and its first by row
-    p + pairs; the last row is no push.
+    """For each agent the rows of forces on it, ``[A, most]``: pair p acts on its second body by row p and on its first
+    by row p + pairs; the last row is zero.
     """
     found: list[list[int]] = [[] for _ in agents]
     for pair, (one, other) in enumerate(pairs):
