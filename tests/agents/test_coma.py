@@ -19,11 +19,6 @@ SMALL: dict[str, Any] = {"hidden": (6,), "rollout": 5, "actor_lr": 1e-2, "critic
 SMALL |= {"critic_epochs": 2, "minibatches": 1, "target_update_interval": 2}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def made(name: str, settings: dict[str, Any], num_envs: int = 2, **options: Any) -> tuple[Any, COMA, Player]:
     """An environment, a learner and a player of its policies."""
     config = COMAConfig(**{**SMALL, **settings})

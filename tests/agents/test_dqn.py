@@ -22,11 +22,6 @@ SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 9, "capacity": 300, "lr":
 RAINBOW: dict[str, Any] = {**DQNConfig().presets["rainbow"], "atoms": 7, "v_min": -6.0, "v_max": 6.0}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def filled(settings: dict[str, Any], steps: int = 40, **options: Any) -> tuple[Any, Any, DQN]:
     """An environment, a memory of some play, and a learner."""
     config, env = DQNConfig(**{**SMALL, **settings}), lonely(**options)

@@ -34,11 +34,6 @@ SMALL: dict[str, Any] = {
 MFAC: dict[str, Any] = {"neighbours": "all", "critic": "own", "clip": 0.0, "epochs": 1}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def made(name: str, settings: dict[str, Any], num_envs: int = 3, **options: Any) -> tuple[Any, MAPPO, Player]:
     """An environment, a learner and a player of its policies."""
     config = MAPPOConfig(**{**SMALL, **settings})

@@ -18,11 +18,6 @@ from recollect.errors import OptionError
 SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 7, "capacity": 200, "actor_lr": 1e-2, "critic_lr": 1e-2}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def filled(name: str, settings: dict[str, Any], steps: int = 30, **options: Any) -> tuple[Any, Any, MASAC]:
     """An environment, a memory of some play, and a learner."""
     config = MASACConfig(**{**SMALL, **settings})

@@ -20,11 +20,6 @@ from recollect.errors import OptionError
 SMALL: dict[str, Any] = {"hidden": (5,), "rollout": 11, "epochs": 2, "minibatches": 1, "lr": 1e-2}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def ready(settings: dict[str, Any], **options: Any) -> tuple[Any, Any, Any]:
     """An environment, a rollout and a learner."""
     config, env = PPOConfig(**{**SMALL, **settings}), lonely(**options)

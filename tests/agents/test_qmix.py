@@ -7,40 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from qmix_plain import Plain, flats
-from scipy.stats import chisquare
+from qmix_played import SMALL, played
 
 from recollect import envs
-from recollect.agents.qmix import QMIX, QMIXConfig
-from recollect.learn import QMixer, QPlexMixer, greedy
-from recollect.learn.sequences import pack_sequences, trim_inactive
+from recollect.agents.qmix import QMIXConfig
+from recollect.learn import greedy
+from recollect.learn.sequences import pack_sequences
 from recollect.tensors import to_torch
-
-SMALL: dict[str, Any] = {
-    "hidden": 9,
-    "mixing_units": 5,
-    "hypernet_units": 7,
-    "batch_size": 4,
-    "buffer_size": 60,
-    "lr": 1e-2,
-}
-
-
-def played(name: str, config: QMIXConfig, steps: int = 60, num_envs: int = 4, **options: Any) -> tuple[Any, Any, QMIX]:
-    """An environment, a memory of some play by chance, and a learner."""
-    env = envs.make(name, num_envs=num_envs, **options)
-    memory = config.memory(env, lanes=env.num_envs, seed=0)
-    learner = config.learner(env, seed=1)
-    actor, obs = learner.actor(num_envs, explore=True), env.reset(seed=0)
-    for _ in range(steps):
-        step = env.step(actor.act(obs, 0)[0])
-        memory.append(**step.row)
-        actor.reset(step.ended)
-        obs = step.obs
-    return env, memory, learner
-
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"td_lambda": 0}, {}),
@@ -114,42 +90,6 @@ def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: 
             )
 
 
-@settings(max_examples=50)
-@given(st.data())
-def test_a_mixed_value_never_falls_when_one_rises(data: Any) -> None:
-    agents, state = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 20))
-    hyper = data.draw(st.sampled_from([0, 3, 16]))
-    random = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
-    mixer = QMixer(agents, state, units=data.draw(st.integers(1, 40)), hypernet_units=hyper, generator=random)
-    values, where = torch.randn(64, agents, generator=random) * 5, torch.randn(64, state, generator=random) * 3
-    before = mixer(values, where)
-    for agent in range(agents):
-        higher = values.clone()
-        higher[:, agent] += torch.rand(64, generator=random)
-        assert (mixer(higher, where) >= before - 1e-4).all()
-    values.requires_grad_()
-    mixer(values, where).sum().backward()
-    assert (values.grad >= 0).all()
-
-
-@settings(max_examples=50)
-@given(st.data())
-def test_nothing_is_better_than_everybodys_best(data: Any) -> None:
-    """QPLEX: Q_tot of every joint action lies below that of all agents' best ones, and reaches it there alone."""
-    agents, choices, size = data.draw(st.integers(1, 3)), data.draw(st.integers(2, 4)), data.draw(st.integers(1, 9))
-    random = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
-    heads = data.draw(st.integers(1, 5))
-    mixer = QPlexMixer(agents, size, agents * choices, units=6, heads=heads, generator=random)
-    q = torch.randn(agents, choices, generator=random) * 3
-    joint = torch.cartesian_prod(*[torch.arange(choices)] * agents).view(-1, agents)
-    values = q[torch.arange(agents), joint]
-    one_hot = torch.nn.functional.one_hot(joint, choices).flatten(1).float()
-    state = torch.randn(1, size, generator=random).expand(len(joint), -1)
-    total = mixer(values, q.max(dim=1).values.expand(len(joint), -1), one_hot, state)
-    best = int((values == q.max(dim=1).values).all(dim=1).nonzero())
-    assert (total[best] > total[torch.arange(len(joint)) != best]).all()
-
-
 def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     """An action whose value is far above all others, and which is never available."""
     config = QMIXConfig(**SMALL, mixer="vdn", epsilon_start=0.3, epsilon_end=0.3)
@@ -210,38 +150,6 @@ def test_episodes_alone_and_together_give_the_same(share: bool) -> None:
         torch.testing.assert_close(grad, wanted, rtol=1e-3, atol=1e-5)
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(1, 3), st.integers(0, 99))
-def test_packing_finds_every_row_again(lengths: list[int], agents: int, seed: int) -> None:
-    packed = pack_sequences(np.array(lengths))
-    seen = [(b, t) for b, length in enumerate(lengths) for t in range(length + 1)]
-    steps = [(b, t) for b, length in enumerate(lengths) for t in range(length)]
-    laid = [seen[row] for row in packed.obs]
-    assert sorted(laid) == seen
-    assert sorted(steps[row] for row in packed.steps) == steps
-    assert [t for _, t in laid] == sorted(t for _, t in laid)
-    for index, row in enumerate(packed.steps):
-        b, t = steps[row]
-        assert laid[packed.before[index]] == (b, t)
-        assert laid[packed.after[index]] == (b, t + 1)
-        assert (packed.episode[index], packed.time[index]) == (b, t)
-    present = np.random.default_rng(seed).random((len(seen), agents)) < 0.6
-    present[0, 0] = True
-    short = trim_inactive(packed, present)
-    found = [(*laid[place // agents], place % agents) for place in short.take]
-    last = {
-        (b, a): max([t for (e, t), there in zip(laid, present[:, a], strict=True) if e == b and there], default=-1)
-        for b in range(len(lengths))
-        for a in range(agents)
-    }
-    assert sorted(found) == sorted((b, t, a) for (b, a), end in last.items() for t in range(end + 1))
-    starts = np.cumsum(short.batch_sizes) - short.batch_sizes
-    for t, (start, count) in enumerate(zip(starts, short.batch_sizes, strict=True)):
-        assert all(found[start + i][1] == t for i in range(count))
-        if t:  # the same sequence in the same place
-            before = starts[t - 1]
-            assert all(found[start + i][::2] == found[before + i][::2] for i in range(count))
-
-
 def test_nobody_is_there() -> None:
     config = QMIXConfig(**SMALL)
     _, memory, learner = played("marines_3v3", config)
@@ -286,50 +194,6 @@ def test_the_same_seed_gives_the_same_parameters() -> None:
             learner.update(memory.sample(4))
         found.append(learner.state_dict())
     assert all(torch.equal(value, found[1][key]) for key, value in found[0].items())
-
-
-def test_states_begin_anew_where_episodes_end() -> None:
-    env, _, learner = played("simple_spread", QMIXConfig(**SMALL))
-    obs = env.reset(seed=0)
-    actor, fresh = learner.actor(4, explore=False), learner.actor(4, explore=False)
-    for _ in range(3):
-        actor.act(obs)
-    actor.reset(np.array([True, False, True, False]))
-    before = actor.state_dict()["0.state"]
-    fresh.act(obs)
-    actor.act(obs)
-    shape = (4, 3, -1)
-    first, second = (each.state_dict()["0.state"].view(shape) for each in (actor, fresh))
-    torch.testing.assert_close(first[[0, 2]], second[[0, 2]])
-    assert not torch.allclose(first[[1, 3]], second[[1, 3]])
-    assert not before.view(shape)[[0, 2]].any()
-
-
-def test_acting_changes_nothing_in_the_learner() -> None:
-    env, _, learner = played("simple_spread", QMIXConfig(**SMALL))
-    before = learner.state_dict()
-    actor, obs = learner.actor(4, explore=True), env.reset(seed=0)
-    for _ in range(5):
-        obs = env.step(actor.act(obs)[0]).obs
-    after = learner.state_dict()
-    assert all(torch.equal(value, after[key]) for key, value in before.items())
-
-
-def test_chance_is_as_often_as_it_should_be() -> None:
-    """Of 20,000 choices among five, a share of epsilon by chance and the rest the best; at epsilon 1 all alike."""
-    config = QMIXConfig(**{**SMALL, "recurrent": False}, epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=1000)
-    learner = config.learner(envs.make("simple_spread", num_envs=4))
-    flat = learner.online["agents"].networks.flat.data
-    flat.zero_()
-    flat[:, -5:] = torch.tensor([0.0, 0.0, 7.0, 0.0, 0.0])
-    obs = {"obs": np.zeros((20_000, 3, 18), np.float32)}
-    actor = learner.actor(20_000, explore=True)
-    for step, epsilon in ((0, 1.0), (500, 0.6), (1000, 0.2), (9000, 0.2)):
-        action = actor.act(obs, step)[0]["action"]
-        share = epsilon / 5
-        wanted = np.full(5, share) + (1 - epsilon) * (np.arange(5) == 2)
-        assert chisquare(np.bincount(action.ravel(), minlength=5), wanted * action.size).pvalue > 1e-4
-    assert (learner.actor(20_000, explore=False).act(obs)[0]["action"] == 2).all()
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(1, 12))

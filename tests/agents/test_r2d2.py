@@ -18,11 +18,6 @@ from recollect.errors import OptionError
 SMALL: dict[str, Any] = {"hidden": 5, "batch_size": 9, "capacity": 300, "lr": 1e-2}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def filled(config: Any, steps: int = 40, **options: Any) -> tuple[Any, Any, Any]:
     """An environment, a memory of some play, and a learner."""
     config, env = replace(config, **SMALL), lonely(**options)

@@ -26,16 +26,16 @@ def test_inspecting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixt
     assert "obs     float32[3, 18]         216 bytes a row  observed" in text
     episodes = memory.episodes
     ended = episodes.truncated & episodes.whole
-    assert f"episode lengths: {ended.sum()}, 25 to 25, mean 25, median 25" in text
+    assert f"episode lengths (steps): {ended.sum()}, 25 to 25, mean 25, median 25" in text
     span = memory.capacity // memory.lanes
     returns = []
     for lane, start in zip(episodes.lane[ended], episodes.start[ended], strict=True):
         rewards = [memory["reward"][lane, serial % span] for serial in range(start, start + 25)]
         returns.append(np.mean(np.sum(rewards, axis=0)))
     said = f"{min(returns):.4g} to {max(returns):.4g}, mean {np.mean(returns):.4g}, median {np.median(returns):.4g}"
-    assert f"returns of episodes (reward): {len(returns)}, {said}" in text
+    assert f"episode returns (reward): {len(returns)}, {said}" in text
     assert "priorities:" in text
-    assert "ages of episodes in rows:" in text
+    assert "episode ages (rows since the end):" in text
     with Image.open(out) as picture:
         assert picture.size[0] > 1000
     memory.save(tmp_path / "snapshot")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from other_settings import other
 
 import recollect as rc
 from recollect import cli
@@ -21,55 +22,6 @@ SHORT = "--num-envs 8 --eval-episodes 3 --batch-size 32 --hidden 8 --learning-st
 
 
 FLAGS = SHORT.split()
-
-
-def other(value: Any, field: str) -> Any:
-    """A value that differs from the default and may be."""
-    special: dict[str, Any] = {
-        "activation": "tanh",
-        "init": "xavier",
-        "noise": "ou",
-        "hidden": (7, 9),
-        "ddpg": ("agent",),
-        "parameter_sharing": ("agent", "adversary"),
-        "gamma": 0.5,
-        "tau": 0.5,
-        "lr_end": 0.5,
-        "epsilon": 0.25,
-        "per_alpha": 0.5,
-    }
-    others: dict[str, Any] = {
-        "mixer": "vdn",
-        "optimizer": "rmsprop",
-        "reward": "mean",
-        "epsilon_start": 0.5,
-        "epsilon_end": 0.5,
-        "td_lambda": 0.5,
-        "encoder": "package.module:function",
-        "network": "package.module:function",
-        "td_loss": "huber",
-        "device": "cpu",
-        "log": ("csv", "wandb"),
-        "critic": not value if isinstance(value, bool) else "auto" if value == "own" else "own",
-        "neighbours": "none" if value == "all" else "all",
-        "value_norm": "popart",
-        "gae_lambda": 0.5,
-        "target_tau": 0.5,
-        "target_entropy": 0.25,
-        "per_beta": 0.5,
-        "distribution": "qr",
-        "hindsight": "final",
-        "priority_eta": 0.5,
-        "v_min": -5.0,
-        "log_std": -1.0,
-        "cluster": "local",
-        "durability": "none",
-    }
-    if isinstance(value, int) and field in ("hidden", "parameter_sharing"):
-        return not value if isinstance(value, bool) else value + 3
-    if field in {**special, **others}:
-        return {**special, **others}[field]
-    return not value if isinstance(value, bool) else value + 3
 
 
 TYPO = f"algorithm must be one of {', '.join(algorithms())}, got 'maddgp'. Did you mean 'maddpg'?"
@@ -176,7 +128,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             TYPO,
         ),
         (["maddpg"], "environment must follow the algorithm, got nothing. `recollect envs` lists them."),
-        (["maddpg", "simpel"], "environment must be one that there is, got 'simpel'. Did you mean 'simple'?"),
+        (["maddpg", "simpel"], "environment must be a known environment, got 'simpel'. Did you mean 'simple'?"),
         (["maddpg", "simple", "--option", "N"], "option must be given as NAME=VALUE, got 'N'"),
         (
             ["maddpg", "simple", "--option", "N=3"],

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import threading
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,50 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from scipy import stats
 
 import recollect as rc
-from pymarl_plain import ACTIONS, AGENTS, GROUPS, SCHEME, PlainReplay, blank_episode, check, one_hot
+from pymarl_plain import ACTIONS, AGENTS, GROUPS, SCHEME, PlainReplay, check, one_hot
+from pymarl_player import PREPROCESS, Player, numbered
 from recollect.compat.pymarl import EpisodeBatch, OneHot, PrioritizedReplayBuffer, ReplayBuffer
-
-PREPROCESS = {"actions": ("actions_onehot", [OneHot(ACTIONS)])}
-
-
-class Player:
-    """Plays episodes into batches, and remembers them plainly."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.random = np.random.default_rng(seed)
-
-    def play(self, lengths: list[int], steps: int, *, big: bool = False) -> tuple[EpisodeBatch, list[dict[str, Any]]]:
-        batch = EpisodeBatch(SCHEME, GROUPS, len(lengths), steps, preprocess=PREPROCESS)
-        plain = [blank_episode(steps) for _ in lengths]
-        goal, kind = self.random.normal(size=(len(lengths), 2)).astype(np.float32), self.random.integers(0, 9, (2, 1))
-        batch.update({"goal": goal, "kind": np.stack([kind] * len(lengths))})
-        for k, episode in enumerate(plain):
-            episode["goal"], episode["kind"] = goal[k], kind
-        for t in range(max(lengths) + 1):
-            going = [k for k, length in enumerate(lengths) if t <= length]
-            data: dict[str, Any] = {
-                "state": self.random.normal(size=(len(going), 5)).astype(np.float32),
-                "obs": self.random.normal(size=(len(going), AGENTS, 3)).astype(np.float32),
-                "avail_actions": self.random.integers(0, 2, (len(going), AGENTS, ACTIONS)) * (1000 if big else 1),
-            }
-            batch.update(data, bs=going, ts=t)
-            stepping = [k for k in going if t < lengths[k]]
-            more: dict[str, Any] = {
-                "actions": self.random.integers(0, ACTIONS, (len(stepping), AGENTS, 1)),
-                "reward": self.random.normal(size=(len(stepping), 1)).astype(np.float32),
-                "terminated": np.array([[t + 1 == lengths[k]] for k in stepping]).reshape(-1, 1),
-            }
-            if stepping:
-                batch.update(more, bs=stepping, ts=t, mark_filled=False)
-            for names, part in ((going, data), (stepping, more)):
-                for i, k in enumerate(names):
-                    for name, value in part.items():
-                        plain[k][name][t] = value[i]
-            for i, k in enumerate(stepping):
-                plain[k]["actions_onehot"][t] = one_hot(more["actions"][i])
-            for k in going:
-                plain[k]["filled"][t] = 1
-        return batch, plain
 
 
 class Machine(RuleBasedStateMachine):
@@ -175,13 +132,6 @@ def test_replay_equals_plain_lists() -> None:
 @pytest.mark.slow
 def test_replay_equals_plain_lists_at_length() -> None:
     run_state_machine_as_test(Machine, settings=settings(max_examples=400, stateful_step_count=40, deadline=None))
-
-
-def numbered(numbers: list[int], size: int = 5) -> tuple[ReplayBuffer, EpisodeBatch]:
-    scheme = {"x": {"vshape": (1,), "dtype": th.long}}
-    batch = EpisodeBatch(scheme, {}, len(numbers), 3)
-    batch.update({"x": np.array(numbers)[:, None, None]}, ts=0)
-    return ReplayBuffer(scheme, {}, size, 3, seed=0), batch
 
 
 def test_seven_into_five() -> None:
@@ -300,76 +250,6 @@ def test_wide_integers_and_odd_floats_come_back_exactly() -> None:
     assert (buffer["brain"][:, 0, 0] == 1.5).all()
 
 
-def prioritised(size: int = 4, **options: Any) -> tuple[PrioritizedReplayBuffer, Any]:
-    scheme = {"x": {"vshape": (1,), "dtype": th.long}}
-
-    def episodes(*numbers: int) -> EpisodeBatch:
-        batch = EpisodeBatch(scheme, {}, len(numbers), 2)
-        batch.update({"x": np.array(numbers)[:, None, None]}, ts=0)
-        return batch
-
-    settings = {"alpha": 1.0, "beta": 0.5, "t_max": 100, "seed": 0} | options
-    return PrioritizedReplayBuffer(scheme, {}, size, 2, **settings), episodes
-
-
-def test_priorities_decide_draws_and_weights() -> None:
-    buffer, episodes = prioritised()
-    buffer.insert_episode_batch(episodes(0, 1, 2, 3))
-    buffer.update_priorities([0, 1, 2, 3], th.tensor([1.0, -2.0, 4.0, 8.0]))
-    counts = np.zeros(4)
-    for _ in range(1000):
-        batch, places, weights = buffer.sample(3, 0)
-        assert batch["x"][:, 0, 0].tolist() == places
-        np.testing.assert_allclose(weights, [(1 / [1, 2, 4, 8][place]) ** 0.5 for place in places], rtol=1e-6)
-        np.add.at(counts, places, 1)
-    assert stats.chisquare(counts, np.array([1, 2, 4, 8]) / 15 * 3000).pvalue > 1e-3
-    assert buffer.sample(1, 50)[0].batch_size == 1
-    assert buffer.beta == pytest.approx(0.75)
-    buffer.sample(1, 1000)
-    assert buffer.beta == 1.0
-    assert (buffer.alpha, buffer.beta_original, buffer.beta_increment) == (1.0, 0.5, 0.005)
-    buffer.insert_episode_batch(episodes(9))
-    assert buffer.max_priority == 8.0
-    assert buffer._powers.tolist()[0] == 8.0
-
-
-def test_priorities_of_replaced_episodes_are_passed_over_and_bad_ones_refused() -> None:
-    buffer, episodes = prioritised(2)
-    buffer.insert_episode_batch(episodes(0, 1))
-    _, places, _ = buffer.sample(2, 0)
-    buffer.insert_episode_batch(episodes(2))
-    buffer.update_priorities(places, [50.0, 50.0])
-    assert buffer._powers[0] == 1.0
-    assert buffer._powers[1] == pytest.approx(50.0)
-    with pytest.raises(rc.errors.PriorityError, match=r"^priorities must be finite numbers, got nan for episode 1"):
-        buffer.update_priorities([0, 1], [1.0, float("nan")])
-    with pytest.raises(rc.errors.PriorityError, match=r"^priorities must be 2 numbers, got 1"):
-        buffer.update_priorities([0, 1], [1.0])
-    with pytest.raises(rc.errors.OptionError, match=r"^idxes must be from 0 to 1, got \[2\]"):
-        buffer.update_priorities([2], [1.0])
-    with pytest.raises(rc.errors.OptionError, match=r"^alpha must be from 0 to 1, got 2.0"):
-        prioritised(alpha=2.0)
-    with pytest.raises(rc.errors.OptionError, match=r"^t_max must be at least 1, got 0"):
-        prioritised(t_max=0)
-
-
-def test_replay_can_be_saved(tmp_path: Path) -> None:
-    player = Player()
-    one, two = (ReplayBuffer(SCHEME, GROUPS, 3, 6, preprocess=PREPROCESS, seed=seed) for seed in (1, 2))
-    batch, plain = player.play([5, 2], 6, big=True)
-    one.insert_episode_batch(batch)
-    one.save(tmp_path)
-    two.load(tmp_path)
-    check(two[:2], plain)
-    more, episodes = player.play([3, 4], 6)
-    for buffer in (one, two):
-        buffer.insert_episode_batch(more)
-    check(two[:], [episodes[1], plain[1], episodes[0]])
-    np.testing.assert_array_equal(one.sample(2)["state"], two.sample(2)["state"])
-    with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose buffer_size is 4, got 3"):
-        ReplayBuffer(SCHEME, GROUPS, 4, 6, preprocess=PREPROCESS).load(tmp_path)
-
-
 def test_any_object_with_their_data_can_be_inserted() -> None:
     batch, plain = Player().play([5, 2], 6)
     theirs = SimpleNamespace(data=batch.data, batch_size=2, max_seq_length=6)
@@ -388,69 +268,6 @@ def test_one_hots_that_a_batch_does_not_have_are_made() -> None:
     buffer = ReplayBuffer(scheme, {}, 1, 3, preprocess={"a": ("h", [OneHot(3)])})
     buffer.insert_episode_batch(batch)
     assert buffer["h"][0].tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 0]]
-
-
-def test_snapshots_of_other_schemes_are_refused_and_change_nothing() -> None:
-    def made(scheme: Any, groups: Any = None) -> ReplayBuffer:
-        return ReplayBuffer(scheme, groups or {}, 2, 2)
-
-    first = {"p": {"vshape": (2,)}, "q": {"vshape": (2,)}, "c": {"vshape": (4,), "episode_const": True}}
-    saved = made(first)
-    batch = EpisodeBatch(first, {}, 1, 2)
-    batch.update({"p": np.ones((1, 2, 2)), "c": [[1.0, 2, 3, 4]]})
-    saved.insert_episode_batch(batch)
-    state = saved.state_dict()
-    for other in (
-        {"q": first["q"], "p": first["p"], "c": first["c"]},
-        {"p": first["p"], "zzz": first["q"], "c": first["c"]},
-        {"p": {"vshape": (2,), "dtype": th.int8}, "q": first["q"], "c": first["c"]},
-        {"p": first["p"], "q": first["q"], "c": {"vshape": (2,), "episode_const": True}},
-        {"p": first["p"], "q": first["q"]},
-    ):
-        buffer = made(other)
-        with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose scheme is "):
-            buffer.load_state_dict(state)
-        assert buffer.episodes_in_buffer == 0
-    again = made(first)
-    again.load_state_dict(state)
-    assert again["c"][0].tolist() == [1, 2, 3, 4]
-
-
-def test_constants_of_any_dtype_are_saved() -> None:
-    scheme = {"x": {"vshape": (1,)}, "c": {"vshape": (2,), "episode_const": True, "dtype": th.bfloat16}}
-    buffer = ReplayBuffer(scheme, {}, 2, 2)
-    batch = EpisodeBatch(scheme, {}, 1, 2)
-    batch.update({"c": [[1.5, 2.5]], "x": np.ones((1, 2, 1))})
-    buffer.insert_episode_batch(batch)
-    assert pickle.loads(pickle.dumps(buffer))["c"][0].tolist() == [1.5, 2.5]
-    assert buffer.max_t_filled().tolist() == [2]
-    buffer.to("meta")
-    assert buffer.sample(1)["x"].device.type == "meta"
-    with pytest.raises(rc.errors.OptionError, match=r"^ep_batch must have an episode and a step, got 1 and 0"):
-        buffer.insert_episode_batch(batch[:, 0:0])
-
-
-def test_saving_beside_inserting(tmp_path: Path) -> None:
-    """Every snapshot that a thread takes while another inserts can be read whole."""
-    buffer, batch = numbered([1, 2])
-    stop = threading.Event()
-
-    def insert() -> None:
-        while not stop.is_set():
-            buffer.insert_episode_batch(batch)
-
-    buffer.insert_episode_batch(batch)
-    thread = threading.Thread(target=insert)
-    thread.start()
-    try:
-        for _ in range(15):
-            buffer.save(tmp_path)
-            again = numbered([])[0]
-            again.load(tmp_path)
-            assert set(again["x"][: again.episodes_in_buffer, 0, 0].tolist()) == {1, 2}
-    finally:
-        stop.set()
-        thread.join()
 
 
 SEEDED = """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,94 +12,7 @@ from scipy import stats
 
 import recollect as rc
 from recollect.compat.xuance.v1_1 import memory_tools as xm
-from xuance_single_world import ACT, BOX, IMAGE, World, on_policy, per, store_on
-
-
-def test_per_weights_are_n_p_to_the_minus_beta_over_the_largest() -> None:
-    buffer = per()
-    buffer.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
-    weights, steps = buffer.sample(0.5)[5:]
-    for step, weight in zip(steps.ravel(), weights.ravel(), strict=True):
-        assert weight == pytest.approx([1, 0.7071, 0.5, 0.3536][step], abs=1e-4)
-
-
-def test_per_reads_and_updates_rows_past_255() -> None:
-    buffer = per(1, 1000, 512, steps=1000)
-    steps = buffer.sample(1.0)[6]
-    assert steps.dtype == np.int64
-    assert steps.max() > 255
-    buffer.update_priorities(np.array([999]), np.array([1e6]))
-    assert (buffer.sample(1.0)[6] == 999).mean() > 0.9
-
-
-def test_per_draws_the_newest_row_and_one_row_is_enough() -> None:
-    buffer = per(1, 4, 64, steps=1)
-    assert (buffer.sample(1.0)[6] == 0).all()
-    buffer = per(1, 4, 4000, steps=3)
-    counts = np.bincount(buffer.sample(1.0)[6].ravel(), minlength=3)
-    assert stats.chisquare(counts).pvalue > 1e-3
-
-
-@pytest.mark.parametrize(("n_envs", "batch_size"), [(4, 10), (4, 2), (3, 1), (2, 6)])
-def test_per_gives_exactly_batch_size_rows(n_envs: int, batch_size: int) -> None:
-    buffer = per(n_envs, 4, batch_size)
-    samples = buffer.sample(0.4)
-    assert len(samples[0]) == batch_size
-    assert samples[5].size == samples[6].size == batch_size
-    buffer.update_priorities(samples[6], np.ones(batch_size))
-
-
-def test_per_is_one_tree_and_one_normalisation_over_all_environments() -> None:
-    buffer = per(2, 4, 8000)
-    buffer.update_priorities(np.arange(8), np.array([1.0, 1, 1, 1, 3, 3, 3, 3]))
-    weights, steps = (part.ravel() for part in buffer.sample(1.0)[5:])
-    counts = np.bincount(steps, minlength=8)
-    assert stats.chisquare(counts, np.array([1, 1, 1, 1, 3, 3, 3, 3]) / 16 * 8000).pvalue > 1e-3
-    np.testing.assert_allclose(weights, np.where(steps < 4, 1.0, 1 / 3), rtol=1e-6)
-
-
-def test_per_clear_leaves_a_buffer_that_works() -> None:
-    buffer = per()
-    buffer.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
-    buffer.clear()
-    assert (buffer.ptr, buffer.size) == (0, 0)
-    obs = np.ones((1, 3), np.float32)
-    buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)
-    assert (buffer.sample(1.0)[6] == 0).all()
-
-
-def test_per_takes_negative_errors_and_names_the_row_of_bad_ones() -> None:
-    buffer = per()
-    buffer.update_priorities(np.arange(4), np.array([-1.0, 2.0, -4.0, 0.0]))
-    assert np.isfinite(buffer.sample(0.5)[5]).all()
-    before = buffer.sample(0.5)[5]
-    message = r"^priorities must be finite, got nan for step 2 \(environment 0, slot 2\). No priority was changed.$"
-    with pytest.raises(rc.errors.PriorityError, match=message):
-        buffer.update_priorities(np.arange(4), np.array([9.0, 9.0, np.nan, 9.0]))
-    with pytest.raises(rc.errors.PriorityError, match="got inf for step 0"):
-        buffer.update_priorities(np.arange(1), np.array([np.inf]))
-    assert buffer.sample(0.5)[5].max() == before.max()
-    with pytest.raises(rc.errors.PriorityError, match=r"^priorities must be 4 numbers, got float64\[3\]$"):
-        buffer.update_priorities(np.arange(4), np.ones(3))
-
-
-def test_per_passes_over_steps_that_were_overwritten_since() -> None:
-    buffer = per(1, 4, 64)
-    steps = buffer.sample(1.0)[6]
-    obs = np.zeros((1, 3), np.float32)
-    buffer.store(obs, np.zeros(1, int), np.ones(1, np.float32), np.zeros(1, bool), obs)  # in place of step 0
-    buffer.update_priorities(steps, np.full(steps.shape, 50.0))
-    assert buffer._slots.memory.priorities[0].tolist() == [1.0, *[pytest.approx(50.0)] * 3]
-    buffer.update_priorities([0], [7.0])  # by hand, it means what is there now
-    assert buffer._slots.memory.priorities[0, 0] == pytest.approx(7.0)
-
-
-def test_per_sample_proportional_keeps_to_its_environment() -> None:
-    buffer = per(2, 4, 8)
-    buffer.update_priorities(np.arange(8), np.array([1.0, 1, 1, 1, 1, 1, 1, 5]))
-    counts = np.bincount(buffer._sample_proportional(1, 8000), minlength=4)
-    assert stats.chisquare(counts, np.array([1, 1, 1, 5]) * 1000).pvalue > 1e-3
-    assert buffer._sample_proportional(0, 3) != buffer._sample_proportional(0, 3)
+from xuance_single_world import ACT, BOX, IMAGE, on_policy, store_on
 
 
 @pytest.mark.parametrize("cls", [xm.DummyOffPolicyBuffer, xm.DummyOffPolicyBuffer_Atari, xm.PerOffPolicyBuffer])
@@ -307,63 +218,6 @@ def test_finish_path_twice_does_nothing_the_second_time() -> None:
     assert before.tolist() == [[9.0, 8.0, 7.0, 6.0]]
 
 
-def test_seeds_repeat_and_buffers_can_be_saved(tmp_path: Path) -> None:
-    for cls, more in ((xm.DummyOffPolicyBuffer, ()), (xm.PerOffPolicyBuffer, (0.7,))):
-        one, two, three = (cls(BOX, ACT, None, 2, 6, 8, *more, seed=seed) for seed in (5, 5, 6))
-        world = World(2)
-        arguments = {xm.PerOffPolicyBuffer: (0.4,)}.get(cls, ())
-        for _ in range(9):
-            step = world.step()
-            for buffer in (one, two, three):
-                buffer.store(step["obs"], step["acts"], step["rews"], step["terminals"], step["next_obs"])
-        drawn = [buffer.sample(*arguments) for buffer in (one, two, three)]
-        np.testing.assert_array_equal(drawn[0][2], drawn[1][2])
-        assert (drawn[0][2] != drawn[2][2]).any()
-        if arguments:
-            one.update_priorities(drawn[0][6], np.arange(8))
-        three.load_state_dict(one.state_dict())
-        one.save(tmp_path / cls.__name__)
-        one.save(tmp_path / cls.__name__)
-        two.load(tmp_path / cls.__name__)
-        assert two.ptr == three.ptr == one.ptr == 3
-        for _ in range(3):
-            drawn = [buffer.sample(*arguments) for buffer in (one, two, three)]
-            for part in range(len(drawn[0])):
-                np.testing.assert_array_equal(drawn[0][part], drawn[1][part])
-                np.testing.assert_array_equal(drawn[0][part], drawn[2][part])
-        with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose capacity is 24, got 12"):
-            cls(BOX, ACT, None, 2, 12, 8, *more).load(tmp_path / cls.__name__)
-        with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a DummyOnPolicyBuffer, got"):
-            on_policy().load(tmp_path / cls.__name__)
-    with pytest.raises(rc.errors.SnapshotError, match=r"buffer.json must be a buffer's note in JSON, got"):
-        on_policy().load(tmp_path / "nowhere")
-
-
-def test_other_buffers_go_on_where_they_were_saved() -> None:
-    one, two = (on_policy(n_envs=2, n_size=4, gamma=1.0, gae_lam=1.0) for _ in range(2))
-    for _ in range(2):
-        store_on(one)
-    one.finish_path(1.0, 1)
-    store_on(one)
-    two.load_state_dict(one.state_dict())
-    for buffer in (one, two):
-        store_on(buffer)
-        buffer.finish_path(0.0, 0)
-        buffer.finish_path(0.0, 1)
-        assert buffer.returns.tolist() == [[4.0, 3.0, 2.0, 1.0], [3.0, 2.0, 2.0, 1.0]]
-    episode = xm.EpisodeBuffer()
-    episode.obs.append(np.zeros(3))
-    for t in range(4):
-        episode.put([np.full(3, t), t, t, t == 3])
-    first, second = (xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 6, 2, seed=seed) for seed in (1, 2))
-    for _ in range(5):
-        first.store(episode)
-    second.load_state_dict(first.state_dict())
-    for buffer in (first, second):
-        buffer.store(episode)
-    np.testing.assert_array_equal(first.sample()[0], second.sample()[0])
-
-
 def test_functions_on_plain_arrays() -> None:
     memory = xm.create_memory({"a": (2,), "b": None, "c": {"d": ()}}, 2, 3)
     xm.store_element({"a": np.ones((2, 2)), "b": ["x", "y"], "c": {"d": np.array([3.0, 4.0])}}, memory, 1)
@@ -478,28 +332,6 @@ def test_recurrent_draws_begin_anywhere() -> None:
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
-def test_priorities_of_a_cleared_buffer_go_nowhere() -> None:
-    buffer = per()
-    steps = buffer.sample(1.0)[6]
-    buffer.clear()
-    with pytest.raises(rc.errors.OptionError, match=r"^idxes must name steps that are stored, got"):
-        buffer.update_priorities(steps, np.ones(steps.shape))
-
-
-def test_saves_tidy_up_after_themselves_only(tmp_path: Path) -> None:
-    buffer = on_policy()
-    store_on(buffer)
-    mine = tmp_path / "rows-of-mine"
-    mine.mkdir()
-    (tmp_path / "buffer.json-rows-0123456789abcdef").write_text("a save that was cut off")
-    for _ in range(2):
-        buffer.save(tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names[0] == "buffer.json"
-    assert len(names) == 3
-    assert mine.exists()
-
-
 def test_notes_that_were_changed_are_refused(tmp_path: Path) -> None:
     buffer = on_policy()
     store_on(buffer)
@@ -514,13 +346,3 @@ def test_notes_that_were_changed_are_refused(tmp_path: Path) -> None:
     one = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 2, 7, 2)
     with pytest.raises(rc.errors.OptionError, match=r"^folder must hold a buffer whose n_size is 7, got 3"):
         xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 7, 2, 3, 2).load_state_dict(one.state_dict())
-
-
-def test_buffers_can_be_copied() -> None:
-    buffer = per(2, 4, 6)
-    buffer.sample(0.5)
-    for again in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(buffer))):
-        np.testing.assert_array_equal(again.observations, buffer.observations)
-    np.testing.assert_array_equal(again.sample(0.5)[2], buffer.sample(0.5)[2])
-    again.observations[:] = 9
-    assert (buffer.observations != 9).all()

@@ -18,7 +18,6 @@ from recollect import train
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.envs import registry
 from recollect.envs.adapters import FromGymnasium, FromPettingZoo, SyncEnvs
-from recollect.envs.checks import check_finite
 
 
 class Faulty(ParallelEnv):
@@ -74,6 +73,8 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 SMALL = MADDPGConfig(hidden=(8, 8), batch_size=16, learning_starts=50, capacity=1000)
+
+
 FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "video": False}
 
 
@@ -86,18 +87,6 @@ def test_what_is_not_finite_is_named(faulty: Any, fault: str, field: str, value:
         f"{field} of right in environment {number} steps must be finite, got {value}. "
         "Mend the environment, or wrap it so that it gives finite numbers."
     )
-
-
-def test_final_observations_and_states_too() -> None:
-    env = rc.envs.make("simple_tag", num_envs=2)
-    values = {"agent/final_obs": np.zeros((2, 1, 14), np.float32), "state": np.zeros((2, 5), np.float32)}
-    values["agent/final_obs"][1, 0, 3] = np.nan
-    with pytest.raises(rc.errors.EnvError, match=r"^agent/final_obs of agent_0 in environment 1 of simple_tag after 7"):
-        check_finite(env, values, 7)
-    values["agent/final_obs"][:] = 0
-    values["state"][1, 2] = -np.inf
-    with pytest.raises(rc.errors.EnvError, match=r"^state of environment 1 of simple_tag after 7 steps must be finite"):
-        check_finite(env, values, 7)
 
 
 def test_a_wrong_shape_is_named(faulty: Any) -> None:

@@ -79,3 +79,35 @@ def test_spans_are_packed_by_time_the_longest_first(spans: list[tuple[int, int]]
     assert packed.rows.tolist() == [e * 8 + spans[e][0] + t for t in range(longest) for e in order if t < spans[e][1]]
     assert packed.batch_sizes.tolist() == [sum(t < n for _, n in spans) for t in range(longest)]
     assert packed.sequence.tolist() == order
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(1, 3), st.integers(0, 99))
+def test_packing_finds_every_row_again(lengths: list[int], agents: int, seed: int) -> None:
+    packed = pack_sequences(np.array(lengths))
+    seen = [(b, t) for b, length in enumerate(lengths) for t in range(length + 1)]
+    steps = [(b, t) for b, length in enumerate(lengths) for t in range(length)]
+    laid = [seen[row] for row in packed.obs]
+    assert sorted(laid) == seen
+    assert sorted(steps[row] for row in packed.steps) == steps
+    assert [t for _, t in laid] == sorted(t for _, t in laid)
+    for index, row in enumerate(packed.steps):
+        b, t = steps[row]
+        assert laid[packed.before[index]] == (b, t)
+        assert laid[packed.after[index]] == (b, t + 1)
+        assert (packed.episode[index], packed.time[index]) == (b, t)
+    present = np.random.default_rng(seed).random((len(seen), agents)) < 0.6
+    present[0, 0] = True
+    short = trim_inactive(packed, present)
+    found = [(*laid[place // agents], place % agents) for place in short.take]
+    last = {
+        (b, a): max([t for (e, t), there in zip(laid, present[:, a], strict=True) if e == b and there], default=-1)
+        for b in range(len(lengths))
+        for a in range(agents)
+    }
+    assert sorted(found) == sorted((b, t, a) for (b, a), end in last.items() for t in range(end + 1))
+    starts = np.cumsum(short.batch_sizes) - short.batch_sizes
+    for t, (start, count) in enumerate(zip(starts, short.batch_sizes, strict=True)):
+        assert all(found[start + i][1] == t for i in range(count))
+        if t:  # the same sequence in the same place
+            before = starts[t - 1]
+            assert all(found[start + i][::2] == found[before + i][::2] for i in range(count))

@@ -11,23 +11,7 @@ import numpy as np
 import pytest
 
 import recollect as rc
-
-SCHEMA = rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8"))
-
-
-def play(memory: rc.Memory, steps: int, every: int = 0, start: int = 0) -> None:
-    """Steps of all lanes; obs is [time, lane]; an episode ends after every so many."""
-    lanes = memory.lanes
-    for t in range(start, start + steps):
-        ends = np.full(lanes, every > 0 and (t + 1) % every == 0)
-        memory.append(
-            obs=np.stack([np.full(lanes, t), np.arange(lanes)], 1),
-            action=np.full(lanes, t % 256),
-            reward=np.full(lanes, 1.0),
-            terminated=ends,
-            truncated=np.zeros(lanes, bool),
-            final_obs=np.full((lanes, 2), 1000 + t),
-        )
+from playing import SCHEMA, play
 
 
 def test_prefetch_gives_batches_ahead() -> None:

@@ -13,9 +13,14 @@ import torch
 
 from recollect import train
 from recollect.agents.maddpg import MADDPGConfig
+from recollect.agents.mappo import MAPPOConfig
+from recollect.agents.qmix import QMIXConfig
 from recollect.train import checkpoint
 from recollect.train.loggers import read_metrics
 
+SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
+MIXED = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)
+CONTINUOUS = {"env_options": {"continuous_actions": True}}
 PRIORITIZED = MADDPGConfig(
     learning_starts=300, batch_size=32, update_every=50, capacity=2000, hidden=(8,), per_alpha=0.5
 )
@@ -60,3 +65,29 @@ def same(one: Path, two: Path, *, averages: bool = False) -> None:
 def checksum_of(facts: Mapping[str, Any]) -> str:
     """Of what a checkpoint.json says besides: SHA-256 of JSON in the order of names."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def one_of_each(folder: Path) -> dict[str, Path]:
+    """A run of every kind of policy, by name."""
+    few: dict[str, Any] = {"num_envs": 8, "steps": 800, "eval_every": 400, "eval_episodes": 7, "video": False}
+    kinds: dict[str, tuple[Any, str, dict[str, Any]]] = {
+        "tag": (SMALL, "simple_tag", {}),
+        "spread": (SMALL, "simple_spread", CONTINUOUS),
+        "marines": (MIXED, "marines_3v3", {}),
+        "cart": (MIXED, "gymnasium:CartPole-v1", {}),
+        "recurrent": (MAPPOConfig(hidden=(8,), recurrent=True, epochs=1), "marines_3v3", {}),
+        "chance": (MAPPOConfig(hidden=(8,), epochs=1, normalize_obs=True), "simple_tag", CONTINUOUS),
+    }
+    for name, (algorithm, env, more) in kinds.items():
+        train.run(algorithm, env, folder=folder / name, **few, **more)
+    return {name: folder / name for name in kinds}
+
+
+def logged(folder: Path, **settings: Any) -> list[dict[str, Any]]:
+    """The lines of a run that was stopped once and resumed."""
+    few: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "save_every": 400, "video": False}
+    train.run(SMALL, "simple_tag", folder=folder, steps=800, **few, **settings)
+    train.resume(folder, steps=1600)
+    lines = read_metrics(folder)
+    assert [line["step"] for line in lines] == [0, 400, 800, 1200, 1600]
+    return lines

@@ -93,17 +93,17 @@ def test_rows_are_whole_and_updates_in_step(tmp_path: Path) -> None:
         def on_step(self, run: Any) -> None:
             ahead.append(SMALL.schedule(4).updates_due(run.steps, run.episodes) - run.updates)
 
-    result = train.run(SMALL, "telltale", folder=tmp_path / "run", steps=6000, callbacks=[Watch()], **FEW)
-    assert result.steps == 6000
+    result = train.run(SMALL, "telltale", folder=tmp_path / "run", steps=3000, callbacks=[Watch()], **FEW)
+    assert result.steps == 3000
     assert ratio(tmp_path / "run", SMALL) == 1.0
     assert max(ahead) <= 0  # whatever is due is done before the next look
-    assert check_rows(checkpoint.load_memory(tmp_path / "run")) > 5000
+    assert check_rows(checkpoint.load_memory(tmp_path / "run")) > 2500
     line = read_metrics(tmp_path / "run")[-1]
     assert line["train/length"] == 7
     assert line["memory/reuse"] == pytest.approx(3.2, rel=0.1)
     assert gone()
-    train.resume(tmp_path / "run", steps=8000)
-    assert checkpoint.load_checkpoint(tmp_path / "run")["steps"] == 8000
+    train.resume(tmp_path / "run", steps=4000)
+    assert checkpoint.load_checkpoint(tmp_path / "run")["steps"] == 4000
     assert ratio(tmp_path / "run", SMALL) == 1.0
     check_rows(checkpoint.load_memory(tmp_path / "run"))
 
@@ -139,7 +139,7 @@ def test_rows_of_the_board_are_read_whole() -> None:
 
 def test_episodes_are_kept_and_their_updates_counted(tmp_path: Path) -> None:
     config = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)
-    train.run(config, "telltale", folder=tmp_path / "run", steps=3000, **FEW)
+    train.run(config, "telltale", folder=tmp_path / "run", steps=2000, **FEW)
     assert ratio(tmp_path / "run", config) == 1.0
     memory = checkpoint.load_memory(tmp_path / "run")
     check_rows(memory)
@@ -153,22 +153,22 @@ def test_actors_that_are_killed_are_started_again(tmp_path: Path) -> None:
     dice = random.Random(0)
 
     class Killer:
-        next = 800
+        next = 600
 
         def on_step(self, run: Any) -> None:
             if run.steps >= self.next and mp.active_children():
-                self.next += 900
+                self.next += 600
                 victim = dice.choice(mp.active_children())
                 os.kill(victim.pid, dice.choice([signal.SIGKILL, signal.SIGTERM]))
                 killed.append(victim.pid)
 
     few = {**FEW, "env_options": {"sleep": 0.0005}, "eval_every": 10_000}
-    result = train.run(SMALL, "telltale", folder=tmp_path / "run", steps=8000, callbacks=[Killer()], **few)
-    assert result.steps == 8000
+    result = train.run(SMALL, "telltale", folder=tmp_path / "run", steps=4800, callbacks=[Killer()], **few)
+    assert result.steps == 4800
     assert len(killed) >= 6
     assert ratio(tmp_path / "run", SMALL) == pytest.approx(1, abs=0.05)
     memory = checkpoint.load_memory(tmp_path / "run")
-    assert check_rows(memory) > 7000
+    assert check_rows(memory) > 4000
     who = {float(number) for number in memory["obs"][..., 0, 0].ravel() if number}
     assert len(who) > 4  # environments of those who took over, as far as they came to step
     assert gone()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import logged
 
 import recollect as rc
 from recollect import train
@@ -21,15 +22,6 @@ SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capaci
 
 
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "save_every": 400, "video": False}
-
-
-def logged(folder: Path, **settings: Any) -> list[dict[str, Any]]:
-    """The lines of a run that was stopped once and resumed."""
-    train.run(SMALL, "simple_tag", folder=folder, steps=800, **FEW, **settings)
-    train.resume(folder, steps=1600)
-    lines = read_metrics(folder)
-    assert [line["step"] for line in lines] == [0, 400, 800, 1200, 1600]
-    return lines
 
 
 def test_csv(tmp_path: Path) -> None:

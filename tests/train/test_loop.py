@@ -156,7 +156,7 @@ def test_a_film_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_folders_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.OptionError, match="environment must be one that there is"):
+    with pytest.raises(rc.errors.OptionError, match="environment must be a known environment"):
         train.run(SMALL, "simpel_spread", folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     train.run(SMALL, "simple", folder=tmp_path / "run", **(FEW | {"steps": 8}))

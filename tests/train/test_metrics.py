@@ -6,24 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import logged
 
 from recollect import train
 from recollect.agents.maddpg import MADDPGConfig
-from recollect.train.loggers import read_metrics
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 
 
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "save_every": 400, "video": False}
-
-
-def logged(folder: Path, **settings: Any) -> list[dict[str, Any]]:
-    """The lines of a run that was stopped once and resumed."""
-    train.run(SMALL, "simple_tag", folder=folder, steps=800, **FEW, **settings)
-    train.resume(folder, steps=1600)
-    lines = read_metrics(folder)
-    assert [line["step"] for line in lines] == [0, 400, 800, 1200, 1600]
-    return lines
 
 
 def test_lines_say_what_there_is_to_know(tmp_path: Path) -> None:

@@ -7,42 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_runs import one_of_each
 
 import recollect as rc
-from recollect import envs, train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.mappo import MAPPOConfig
-from recollect.agents.qmix import QMIXConfig
+from recollect import envs
 from recollect.envs.adapters import ToPettingZoo
 from recollect.train.replay import load_run
-
-SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
-
-
-MIXED = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)
-
-
-CONTINUOUS = {"env_options": {"continuous_actions": True}}
-
-
-FEW: dict[str, Any] = {"num_envs": 8, "steps": 800, "eval_every": 400, "eval_episodes": 7, "video": False}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A run of every kind."""
-    folder = tmp_path_factory.mktemp("runs")
-    kinds: dict[str, tuple[Any, str, dict[str, Any]]] = {
-        "tag": (SMALL, "simple_tag", {}),
-        "spread": (SMALL, "simple_spread", CONTINUOUS),
-        "marines": (MIXED, "marines_3v3", {}),
-        "cart": (MIXED, "gymnasium:CartPole-v1", {}),
-        "recurrent": (MAPPOConfig(hidden=(8,), recurrent=True, epochs=1), "marines_3v3", {}),
-        "chance": (MAPPOConfig(hidden=(8,), epochs=1, normalize_obs=True), "simple_tag", CONTINUOUS),
-    }
-    for name, (algorithm, env, more) in kinds.items():
-        train.run(algorithm, env, folder=folder / name, **FEW, **more)
-    return {name: folder / name for name in kinds}
+    return one_of_each(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,17 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_runs_that_lag_behind_are_given_up(tmp_path: Path) -> None:
-    """A setting under which nothing is learned, after enough others."""
+    """Whoever has never been as good as half of the others were by then; they are begun first and told apart later."""
     space: Any = {"actor_lr": Choice((1e-9, 3e-3, 1e-2))}
-    config = dataclasses.replace(SHORT, steps=3000, eval_every=500, eval_episodes=30)
-    quick = dataclasses.replace(SMALL, update_every=8, batch_size=64)
-    found = tune(quick, "simple", trials=14, folder=tmp_path, config=config, search=space)
+    config = dataclasses.replace(SHORT, steps=640, eval_every=160, eval_episodes=4, env_options={"max_cycles": 10})
+    found = tune(SMALL, "simple", trials=12, folder=tmp_path, config=config, search=space)
     pruned = [trial for trial in found if trial.state == "pruned"]
     assert pruned
-    assert all(max(trial.curve) < 3000 for trial in pruned)
+    for trial in pruned:
+        last = max(trial.curve)
+        assert last < 640
+        others = [each.curve[last] for each in found if each.number < trial.number and each.state == "complete"]
+        assert max(trial.curve.values()) < np.median(others)
     assert [trial.state for trial in found] == sorted(trial.state for trial in found)  # complete ones first
     assert found[0].value is not None
     assert found[0].value == max(

@@ -11,50 +11,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import recollect as rc
+from counting_world import Counter, check_counts
 from recollect import envs
 from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
-from recollect.envs.one_agent import OneAgent
 from recollect.errors import EnvError, OptionError
-
-
-class Counter(gymnasium.Env[Any, Any]):
-    """Shows episode and time. Episodes last ``length`` steps, and end by themselves or by the clock in turn."""
-
-    def __init__(self, length: int = 3, nested: bool = False) -> None:
-        self.length = length
-        self.nested = nested
-        box = spaces.Box(-1, 1e6, (2,), np.float32)
-        self.observation_space = spaces.Dict(at=box, pair=spaces.Tuple([spaces.Discrete(9), box])) if nested else box
-        self.action_space = spaces.Tuple([spaces.Discrete(3), box]) if nested else spaces.Discrete(3, start=1)
-        self.episode = -1
-
-    def _see(self) -> Any:
-        at = np.array([self.episode, self.time], np.float32)
-        return {"at": at, "pair": (self.time, at * 10)} if self.nested else at
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.episode += 1
-        self.time = 0
-        return self._see(), {}
-
-    def step(self, action: Any) -> Any:
-        assert self.action_space.contains(action), action
-        self.time += 1
-        over = self.time >= self.length
-        by_itself = over and self.episode % 2 == 0
-        return self._see(), float(self.time), by_itself, over and not by_itself, {"clock": self.time}
-
-    def render(self) -> Any:
-        return None
-
-
-def _check(batch: rc.Batch, key: str = "obs", length: int | None = None) -> None:
-    """What follows a step is one later in the same episode."""
-    obs, after = batch[key][:, 0], batch[f"next_{key}"][:, 0]
-    np.testing.assert_array_equal(after[:, 0], obs[:, 0])
-    np.testing.assert_array_equal(after[:, 1], obs[:, 1] + 1)
-    np.testing.assert_array_equal(batch.reward[:, 0], after[:, 1])
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
@@ -82,7 +42,7 @@ def test_every_way_to_begin_anew_stores_the_same_steps(mode: AutoresetMode) -> N
     np.testing.assert_array_equal(episodes.length[whole], np.array(lengths)[episodes.lane[whole]])
     np.testing.assert_array_equal(episodes.terminated[whole], episodes.id[whole] % 2 == 0)
     batch = memory.sample(500)
-    _check(batch)
+    check_counts(batch)
     assert batch.truncated.any()
     assert batch.terminated.any()
     np.testing.assert_array_equal(batch.discount == 0, batch.terminated)
@@ -112,42 +72,6 @@ def test_nested_spaces(mode: AutoresetMode) -> None:
     np.testing.assert_array_equal(batch.next_obs.pair["1"][:, 0], later * 10)
 
 
-@pytest.mark.parametrize("nested", [False, True])
-def test_single_environments_in_lockstep(nested: bool) -> None:
-    env = SyncEnvs(
-        [FromGymnasium(Counter(n, nested)) for n in (2, 4)] if not nested else [FromGymnasium(Counter(3, True))] * 1
-    )
-    memory = rc.Memory(env.schema, capacity=400, lanes=env.num_envs, seed=0)
-    env.reset(seed=0)
-    count = env.num_envs
-    action: Any = np.full((count, 1), 3)
-    if nested:
-        action = {"action/0": np.ones((count, 1), int), "action/1": np.zeros((count, 1, 2), np.float32)}
-    for _ in range(40):
-        step = env.step(action)
-        memory.append(**step.row)
-        assert step.info["clock"].shape == (count,)
-    assert len(memory) == 40 * count
-    if not nested:
-        _check(memory.sample(200))
-    env.close()
-
-
-def test_seeds_do_not_depend_on_the_number_beside() -> None:
-    class Dice(Counter):
-        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-            super().reset(seed=seed)
-            self.episode = int(self.np_random.integers(1_000_000))
-            return self._see(), {}
-
-    many = SyncEnvs([FromGymnasium(Dice()) for _ in range(5)])
-    few = SyncEnvs([FromGymnasium(Dice()) for _ in range(2)])
-    np.testing.assert_array_equal(many.reset(seed=3)["obs"][:2], few.reset(seed=3)["obs"])
-    vector = FromGymnasiumVector(SyncVectorEnv([Dice] * 3))
-    np.testing.assert_array_equal(many.reset(seed=3)["obs"][:3], vector.reset(seed=3)["obs"])
-    assert len(np.unique(many.reset(seed=3)["obs"][:, 0, 0])) == 5
-
-
 def test_real_ones() -> None:
     env = rc.envs.make("gymnasium:CartPole-v1", num_envs=2, render_mode="rgb_array")
     assert env.max_episode_steps == 500
@@ -175,36 +99,13 @@ def test_refusals() -> None:
     with pytest.raises(rc.errors.OptionError) as caught:
         FromGymnasiumVector(envs)
     assert str(caught.value) == (
-        "envs must say how they begin anew in metadata['autoreset_mode'], got None. "
+        "envs must state their autoreset mode in metadata['autoreset_mode'], got None. "
         "Set it to a gymnasium.vector.AutoresetMode."
     )
     with pytest.raises(rc.errors.OptionError, match=r"^environment 1 must have the groups of the first, got"):
         SyncEnvs([FromGymnasium(Counter()), FromGymnasium(Counter(nested=True))])
     with pytest.raises(rc.errors.OptionError, match=r"^environments must be at least one, got none$"):
         SyncEnvs([])
-
-
-class OneArray(Counter):
-    """Shows everything in the same array, written to again."""
-
-    buffer = np.zeros(2, np.float32)
-
-    def __init__(self, length: int = 3) -> None:
-        super().__init__(length)
-        self.buffer = np.zeros(2, np.float32)
-
-    def _see(self) -> Any:
-        self.buffer[:] = self.episode, self.time
-        return self.buffer
-
-
-def test_environments_that_show_the_same_array_again() -> None:
-    env = SyncEnvs([FromGymnasium(OneArray(n)) for n in (2, 3)])
-    memory = rc.Memory(env.schema, capacity=400, lanes=2, seed=0)
-    env.reset()
-    for _ in range(40):
-        memory.append(**env.step(np.ones((2, 1), int)).row)
-    _check(memory.sample(300))
 
 
 def test_those_made_as_a_whole_take_one_seed() -> None:
@@ -227,38 +128,6 @@ def test_infos_are_about_the_episode_that_ended() -> None:
         step = env.step(np.ones((2, 1), int))
         np.testing.assert_array_equal(step.info["clock"], [2, 2])
         assert set(step.info) == {"clock"}
-
-
-def test_infos_that_are_no_numbers_are_passed_over() -> None:
-    class Chatty(Counter):
-        def step(self, action: Any) -> Any:
-            *rest, _ = super().step(action)
-            return (*rest, {"path": [[1, 2], [3]], "word": "x", "n": np.float64(2), "none": None, "a": np.array(3)})
-
-    env = SyncEnvs([FromGymnasium(Chatty()), FromGymnasium(Counter())])
-    env.reset()
-    info = env.step(np.ones((2, 1), int)).info
-    np.testing.assert_array_equal(info["n"], [2, np.nan])
-    np.testing.assert_array_equal(info["a"], [3, np.nan])
-    assert "path" not in info
-    assert "word" not in info
-
-
-def test_after_an_error_none_goes_on_before_a_reset() -> None:
-    class Fragile(Counter):
-        def step(self, action: Any) -> Any:
-            if action == 3:
-                raise RuntimeError("broken")
-            return super().step(action)
-
-    env = SyncEnvs([FromGymnasium(Counter()), FromGymnasium(Fragile())])
-    env.reset()
-    with pytest.raises(RuntimeError, match="broken"):
-        env.step(np.array([[1], [3]]))
-    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
-        env.step(np.ones((2, 1), int))
-    env.reset()
-    env.step(np.ones((2, 1), int))
 
 
 @pytest.mark.parametrize(
@@ -351,50 +220,6 @@ def test_names_of_gymnasium_need_no_prefix() -> None:
     assert env.name == "CartPole-v1"
     with pytest.raises(OptionError, match=r"^environment must be one that Gymnasium can make, got 'CartPol-v1'\."):
         envs.make("CartPol-v1")
-
-
-def test_one_agent_has_no_axis_of_agents() -> None:
-    many, one = envs.make("CartPole-v1", num_envs=3), OneAgent(envs.make("CartPole-v1", num_envs=3))
-    seen, alone = many.reset(seed=1), one.reset(seed=1)
-    random = np.random.default_rng(0)
-    for _ in range(60):
-        assert np.array_equal(seen["obs"][:, 0], alone["obs"])
-        action = random.integers(0, 2, 3)
-        wide, step = many.step(action[:, None]), one.step(action)
-        assert set(wide.row) == set(step.row)
-        for key, value in step.row.items():
-            assert np.array_equal(value, wide.row[key] if key in ("terminated", "truncated") else wide.row[key][:, 0])
-        seen, alone = wide.obs, step.obs
-    one.step([0, 1, 0])
-    with pytest.raises(OptionError, match=r"^action must have an entry for each of 3 environments, got \[2\]$"):
-        one.step([0, 1])
-    assert str(one.schema) == "Schema(obs: float32[4], action: uint8, reward: float32)"
-
-
-def test_goals_are_judged_by_the_environment() -> None:
-    one = OneAgent(envs.make("bitflip", bits=2))
-    goals = np.array([[0.0, 1.0], [1.0, 1.0]])
-    assert one.compute_reward(goals, np.ones((2, 2)), {}).tolist() == [-1.0, 0.0]
-    assert not hasattr(OneAgent(envs.make("CartPole-v1")), "compute_reward")
-
-
-def test_atari_is_preprocessed() -> None:
-    env = OneAgent(envs.make("ALE/Pong-v5", frame_skip=2))
-    assert str(env.schema) == "Schema(obs: uint8[84, 84], action: uint8, reward: float32)"
-    assert env.max_episode_steps == 54_000
-    assert env.reset(seed=0)["obs"].any()
-
-
-def test_atari_frames_in_stacks_are_those_that_came_one_by_one() -> None:
-    env, whole = (OneAgent(envs.make("ALE/Pong-v5", **how)) for how in ({}, {"frame_stack": 3}))
-    frames = [env.reset(seed=4)["obs"][0]] * 3
-    stack = whole.reset(seed=4)["obs"]
-    for action in [0, 2, 3, 3, 2, 5, 1, 4]:
-        np.testing.assert_array_equal(stack[0], frames[-3:])
-        frames.append(env.step([action]).obs["obs"][0])
-        stack = whole.step([action]).obs["obs"]
-    with pytest.raises(OptionError, match="frame_stack must be a whole number of frames, at least 1, got 0"):
-        envs.make("ALE/Pong-v5", frame_stack=0)
 
 
 def test_masks_of_infos_are_available_actions() -> None:
