@@ -1,4 +1,4 @@
-# make demo | test | check | test-slow | bench | scores | sanitize | tsan | clean. Each sets up what it needs on first use.
+# make demo | test | check | docs | test-slow | bench | scores | sanitize | tsan | clean. Each sets up what it needs on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,12 +19,13 @@ SANITIZE_READY := $(SANITIZE_VENV)/.ready
 TSAN_VENV := .venv-tsan
 TSAN_READY := $(TSAN_VENV)/.ready
 
-.PHONY: help setup demo test browser check test-slow bench bench-quick scores sanitize tsan stub clean
+.PHONY: help setup demo test browser check docs test-slow bench bench-quick scores sanitize tsan stub clean
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
 	@echo "make test       all checks and tests (minutes)"
 	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
+	@echo "make docs       the documentation as a site in site/, warnings as errors; open site/index.html"
 	@echo "make test-slow  the long tests: thousands of examples, hundreds of killed processes, a million shared rows"
 	@echo "make bench      measure against other libraries, write docs/bench (QUICK=1: two minutes)"
 	@echo "make scores     train everything with five seeds, write docs/bench/scores.md (hours)"
@@ -40,7 +41,7 @@ $(DEPS): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
 	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro tensorboard pillow imageio-ffmpeg h5py zstandard \
-		hypothesis import-linter lbforaging magent2 minari mpe2 mypy pettingzoo playwright pre-commit pytest ray ruff rware safetensors scipy
+		hypothesis import-linter lbforaging magent2 minari mkdocs-material 'mkdocstrings[python]' mpe2 mypy pettingzoo playwright pre-commit pytest ray ruff rware safetensors scipy
 	@touch $@
 
 $(READY): $(DEPS) $(CORE)
@@ -64,6 +65,12 @@ check: $(READY)
 	@$(BIN)/lint-imports
 	@echo "--- snippets in the docs"
 	@$(BIN)/pytest tests/test_docs.py
+
+# The environment variable silences a note of the theme's makers about another program's next version.
+docs: $(READY)
+	@echo "--- documentation"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+	@echo "site/index.html"
 
 # Tests of the page need a browser: Debian's, where it may be installed.
 browser:
@@ -169,5 +176,5 @@ stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
 
 clean:
-	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(RAY_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(RAY_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build site runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
