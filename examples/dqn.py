@@ -1,4 +1,4 @@
-"""DQN in one file, on the memory alone: double Q-learning with prioritised replay of three steps.
+"""DQN in one file, on the memory alone: double Q-learning with prioritised replay of 3-step transitions.
 
 pip install 'recollect[torch]' gymnasium
 python examples/dqn.py --steps 50000
@@ -17,7 +17,6 @@ from torch import nn
 from torch.nn import functional as F
 
 import recollect as rc
-from recollect.tensors import to_torch
 
 ENVS, BATCH, STARTS, EVERY = 4, 64, 1_000, 2
 GAMMA, TAU, LR = 0.99, 0.01, 1e-3
@@ -25,63 +24,67 @@ GAMMA, TAU, LR = 0.99, 0.01, 1e-3
 
 def main() -> None:
     """Train."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    torch.manual_seed(asked.seed)
-    random = np.random.default_rng(asked.seed)
+    args = parser.parse_args()
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # of networks this small a second thread makes nothing faster
+    random = np.random.default_rng(args.seed)
 
-    at_once = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
-    envs = gym.make_vec(asked.env, ENVS, vectorization_mode="sync", vector_kwargs=at_once)
-    obs_space, actions = envs.single_observation_space, int(envs.single_action_space.n)
+    same_step = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}  # resets at once, final_obs is in info
+    envs = gym.make_vec(args.env, ENVS, vectorization_mode="sync", vector_kwargs=same_step)
+    obs_space, action_space = envs.single_observation_space, envs.single_action_space
+    assert isinstance(obs_space, gym.spaces.Box)
+    assert isinstance(action_space, gym.spaces.Discrete)
     memory = rc.Memory(
-        rc.Schema.from_spaces(obs=obs_space, action=envs.single_action_space),
+        rc.Schema.from_spaces(obs=obs_space, action=action_space),
         capacity=100_000,
         lanes=ENVS,
         window=rc.NStep(3, gamma=GAMMA),
-        sampler=rc.Prioritized(alpha=0.6, beta=rc.Linear(0.4, 1.0, steps=asked.steps // EVERY)),
-        seed=asked.seed,
+        sampler=rc.Prioritized(alpha=0.6, beta=rc.Linear(0.4, 1.0, steps=args.steps // EVERY)),
+        seed=args.seed,
     )
 
     sizes = (obs_space.shape[0], 128, 128)
     layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
-    q = nn.Sequential(*layers, nn.Linear(sizes[-1], actions))
+    q = nn.Sequential(*layers, nn.Linear(sizes[-1], int(action_space.n)))
     target = copy.deepcopy(q).requires_grad_(False)
     optimizer = torch.optim.Adam(q.parameters(), lr=LR)
 
     returns, recent = np.zeros(ENVS), []
-    obs, _ = envs.reset(seed=asked.seed)
-    for step in range(ENVS, asked.steps + ENVS, ENVS):
+    obs, _ = envs.reset(seed=args.seed)
+    for step in range(ENVS, args.steps + ENVS, ENVS):
         epsilon = max(0.05, 1 - step / 10_000)
         with torch.no_grad():
             action = q(torch.as_tensor(obs)).argmax(dim=1).numpy()
-        action = np.where(random.random(ENVS) < epsilon, random.integers(0, actions, ENVS), action)
+        action = np.where(random.random(ENVS) < epsilon, random.integers(0, action_space.n, ENVS), action)
         next_obs, reward, terminated, truncated, info = envs.step(action)
 
-        row = {"obs": obs, "action": action, "reward": reward, "terminated": terminated, "truncated": truncated}
-        ended = terminated | truncated
-        if ended.any():  # what was really seen at the end, where the next episode has begun already
-            final = next_obs.copy()
-            final[ended] = np.stack(info["final_obs"][ended])
-            row["final_obs"] = final
-        memory.append(**row)
-        obs = next_obs
+        memory.append(
+            obs=obs,
+            action=action,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            final_obs=info.get("final_obs"),  # next_obs is the next episode's first one already where one ended
+        )
+        obs, ended = next_obs, terminated | truncated
 
         returns += reward
         recent += returns[ended].tolist()
         returns[ended] = 0
 
         for _ in range(ENVS // EVERY if step >= STARTS else 0):
-            batch = memory.sample(BATCH)
-            rows = to_torch(batch)
+            batch = rc.to_torch(memory.sample(BATCH))
             with torch.no_grad():
-                best = q(rows["next_obs"]).argmax(dim=1, keepdim=True)
-                next_q = target(rows["next_obs"]).gather(1, best)[:, 0]
-                td_target = rows["reward"] + rows["discount"] * next_q  # the discount is 0 where it terminated
-            td_error = td_target - q(rows["obs"]).gather(1, rows["action"][:, None])[:, 0]
-            loss = (rows["weights"] * F.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")).mean()
+                best = q(batch.next_obs).argmax(dim=1, keepdim=True)
+                next_q = target(batch.next_obs).gather(1, best)[:, 0]
+                td_target = batch.reward + batch.discount * next_q  # the discount is 0 where it terminated
+            chosen_q = q(batch.obs).gather(1, batch.action[:, None])[:, 0]
+            td_error = td_target - chosen_q
+            loss = (batch.weights * F.smooth_l1_loss(chosen_q, td_target, reduction="none")).mean()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(q.parameters(), 10.0)

@@ -1,6 +1,6 @@
 """An algorithm of one's own, in one file: REINFORCE with a baseline (Williams 1992), for one agent or many.
 
-    recollect train --import own_algorithm reinforce gymnasium:CartPole-v1 --steps 100000
+    cd examples && recollect train --import own_algorithm reinforce gymnasium:CartPole-v1 --steps 100000
     recollect eval RUN --import own_algorithm
 
 A run remembers the module; `recollect train --resume RUN --trust` imports it again.
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import recollect as rc
 from recollect.agents.interface import Schedule, Weights
 from recollect.agents.registry import register
-from recollect.agents.state import Networks, load_weights, published
+from recollect.agents.state import Networks
 
 
 @register("reinforce")
@@ -103,7 +103,7 @@ class Reinforce:
 
     def weights(self) -> Weights:
         """What actors need."""
-        return published(self.updates, self.network)
+        return Weights(self.updates, self.network.state_dict())
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> ReinforceActor:
         """Agents that act with the weights of now."""
@@ -139,7 +139,7 @@ class ReinforceActor:
 
     def load(self, weights: Weights) -> None:
         """Take weights that the learner published."""
-        load_weights(self.network, weights)
+        self.network.load_state_dict(weights.tensors)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

@@ -1,4 +1,10 @@
-"""Attention in agents of QMIX. Also: recollect train qmix marines_3v3 --network own_attention:Attention"""
+"""A network of one's own: attention in agents of QMIX, who fight three marines.
+
+python examples/own_attention.py
+cd examples && recollect train qmix marines_3v3 --network own_attention:Attention
+"""
+
+import argparse
 
 import torch
 from torch import nn
@@ -27,4 +33,15 @@ class Attention(nn.Module):
 
 
 if __name__ == "__main__":
-    train.run(QMIXConfig(network=Attention), env="marines_3v3", steps=50_000)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=50_000)
+    steps = parser.parse_args().steps
+    result = train.run(
+        QMIXConfig(network=Attention),  # pyright: ignore[reportArgumentType]
+        env="marines_3v3",
+        steps=steps,
+        eval_every=steps // 4,
+        video=False,
+    )
+    won, found = result.metrics["battle_won"], result.metrics["return"]
+    print(f"return {found:.1f}  battles won {won:.2f}  everything else is in {result.folder}")

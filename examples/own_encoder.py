@@ -1,4 +1,10 @@
-"""A CNN of one's own on images. Also: recollect train iql gymnasium:own_encoder:Catch-v0 --encoder own_encoder:CNN"""
+"""An encoder of one's own: a CNN that reads pictures of a ball to be caught.
+
+python examples/own_encoder.py
+cd examples && recollect train iql gymnasium:own_encoder:Catch-v0 --encoder own_encoder:CNN
+"""
+
+import argparse
 
 import gymnasium as gym
 import numpy as np
@@ -33,7 +39,18 @@ class CNN(nn.Sequential):  # features [B, 32] of images [B, 10, 10, 1]
         return super().forward(image.permute(0, 3, 1, 2) / 255)
 
 
-gym.register("Catch-v0", Catch)
+gym.register("Catch-v0", lambda **_: Catch())
 if __name__ == "__main__":
-    config = QMIXConfig(mixer="none", encoder=CNN, recurrent=False)
-    train.run(config, env="gymnasium:Catch-v0", steps=60_000, video=False)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=20_000)
+    steps = parser.parse_args().steps
+    config = QMIXConfig(mixer="none", encoder=CNN, recurrent=False, epsilon_steps=steps // 3, gamma=0.9, hidden=32)
+    result = train.run(
+        config,  # pyright: ignore[reportArgumentType]
+        env="gymnasium:Catch-v0",
+        steps=steps,
+        num_envs=16,
+        eval_every=steps // 4,
+        video=False,
+    )
+    print(f"return {result.metrics['return']:.2f}  everything else is in {result.folder}")

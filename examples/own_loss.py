@@ -1,4 +1,10 @@
-"""A loss of one's own. Also: recollect train maddpg simple_spread --td-loss own_loss:huber"""
+"""A loss of one's own, in MADDPG on simple_spread.
+
+python examples/own_loss.py
+cd examples && recollect train maddpg simple_spread --td-loss own_loss:huber
+"""
+
+import argparse
 
 from torch.nn import functional as F
 
@@ -12,4 +18,14 @@ def huber(td_error):
 
 
 if __name__ == "__main__":
-    train.run(MADDPGConfig(td_loss=huber), env="simple_spread", steps=100_000)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=100_000)
+    steps = parser.parse_args().steps
+    result = train.run(
+        MADDPGConfig(td_loss=huber),  # pyright: ignore[reportArgumentType]
+        env="simple_spread",
+        steps=steps,
+        eval_every=steps // 4,
+        video=False,
+    )
+    print(f"return {result.metrics['return']:.1f}  everything else is in {result.folder}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from PIL import Image
 
 from recollect import envs
@@ -21,7 +22,11 @@ def particle_picture(name: str) -> Any:
     env.reset(seed=list(particle.SCENARIOS).index(name) + 3)
     generator = np.random.default_rng(1)
     for _ in range(8):
-        env.step({g.key("action"): generator.integers(0, g.action_space.n, (1, len(g))) for g in env.groups})
+        action = {}
+        for group in env.groups:
+            assert isinstance(group.action_space, Discrete)
+            action[group.key("action")] = generator.integers(0, group.action_space.n, (1, len(group)))
+        env.step(action)
     return env.render()
 
 

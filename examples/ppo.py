@@ -16,7 +16,6 @@ from torch import nn
 from torch.distributions import Categorical
 
 import recollect as rc
-from recollect.tensors import to_torch
 
 ENVS, LENGTH, EPOCHS, MINIBATCH = 8, 128, 4, 256
 GAMMA, LAM, CLIP, LR, ENTROPY = 0.99, 0.95, 0.2, 1e-3, 0.0
@@ -35,59 +34,65 @@ def mlp(inputs: int, outputs: int, gain: float) -> nn.Sequential:
 
 def main() -> None:
     """Train."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    torch.manual_seed(asked.seed)
+    args = parser.parse_args()
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # of networks this small a second thread makes nothing faster
 
-    at_once = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
-    envs = gym.make_vec(asked.env, ENVS, vectorization_mode="sync", vector_kwargs=at_once)
-    obs_space, actions = envs.single_observation_space, int(envs.single_action_space.n)
-    schema = rc.Schema.from_spaces(obs=obs_space, action=envs.single_action_space)
+    same_step = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}  # resets at once, final_obs is in info
+    envs = gym.make_vec(args.env, ENVS, vectorization_mode="sync", vector_kwargs=same_step)
+    obs_space, action_space = envs.single_observation_space, envs.single_action_space
+    assert isinstance(obs_space, gym.spaces.Box)
+    assert isinstance(action_space, gym.spaces.Discrete)
+    schema = rc.Schema.from_spaces(obs=obs_space, action=action_space)
     schema = schema.with_fields(log_prob=rc.Field(), value=rc.Field())
-    rollout = rc.Rollout(schema, LENGTH, lanes=ENVS, seed=asked.seed)
+    rollout = rc.Rollout(schema, LENGTH, lanes=ENVS, seed=args.seed)
 
-    policy, critic = mlp(obs_space.shape[0], actions, gain=0.01), mlp(obs_space.shape[0], 1, gain=1.0)
+    inputs, actions = obs_space.shape[0], int(action_space.n)
+    policy, critic = mlp(inputs, actions, gain=0.01), mlp(inputs, 1, gain=1.0)
     parameters = [*policy.parameters(), *critic.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=LR, eps=1e-5)
 
     returns, recent = np.zeros(ENVS), []
-    obs, _ = envs.reset(seed=asked.seed)
-    for update in range(asked.steps // (ENVS * LENGTH)):
+    obs, _ = envs.reset(seed=args.seed)
+    updates = args.steps // (ENVS * LENGTH)
+    for update in range(updates):
+        optimizer.param_groups[0]["lr"] = LR * (1 - update / updates)
         for _ in range(LENGTH):
             with torch.no_grad():
-                seen = torch.as_tensor(obs)
-                choice = Categorical(logits=policy(seen))
-                action = choice.sample()
-                extras = {"log_prob": choice.log_prob(action).numpy(), "value": critic(seen)[:, 0].numpy()}
+                policy_now = Categorical(logits=policy(torch.as_tensor(obs)))
+                action = policy_now.sample()
+                log_prob, value = policy_now.log_prob(action), critic(torch.as_tensor(obs))[:, 0]
             next_obs, reward, terminated, truncated, info = envs.step(action.numpy())
-            row = {"obs": obs, "action": action.numpy(), "reward": reward, **extras}
-            row |= {"terminated": terminated, "truncated": truncated}
-            ended = terminated | truncated
-            if ended.any():  # what was really seen at the end, where the next episode has begun already
-                final = next_obs.copy()
-                final[ended] = np.stack(info["final_obs"][ended])
-                row["final_obs"] = final
-            rollout.append(**row)
-            obs = next_obs
+            rollout.append(
+                obs=obs,
+                action=action,
+                log_prob=log_prob,
+                value=value,
+                reward=reward,
+                terminated=terminated,
+                truncated=truncated,
+                final_obs=info.get("final_obs"),  # next_obs is the next episode's first one already where one ended
+            )
+            obs, ended = next_obs, terminated | truncated
             returns += reward
             recent += returns[ended].tolist()
             returns[ended] = 0
 
         with torch.no_grad():  # values of what is seen now, and of the ends of truncated episodes
-            ahead = critic(torch.as_tensor(rollout.bootstrap(obs=obs)["obs"]))[:, 0]
-        rollout.finish(ahead, gamma=GAMMA, lam=LAM, normalize=True)
+            next_value = critic(torch.as_tensor(rollout.bootstrap(obs=obs)["obs"]))[:, 0]
+        rollout.finish(next_value, gamma=GAMMA, lam=LAM, normalize=True)
         scale = max(float(np.std(rollout["returns"])), 1e-4)
-        for batch in rollout.epochs(EPOCHS, MINIBATCH):
-            rows = to_torch(batch)
-            choice = Categorical(logits=policy(rows["obs"]))
-            ratio = (choice.log_prob(rows["action"]) - rows["log_prob"]).exp()
-            advantage = rows["advantage"]
-            gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
-            value_loss = ((critic(rows["obs"])[:, 0] - rows["returns"]) / scale).square().mean()
-            loss = -gain.mean() + 0.5 * value_loss - ENTROPY * choice.entropy().mean()
+        for batch in map(rc.to_torch, rollout.epochs(EPOCHS, MINIBATCH)):
+            policy_now = Categorical(logits=policy(batch.obs))
+            ratio = (policy_now.log_prob(batch.action) - batch.log_prob).exp()
+            clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
+            surrogate = torch.minimum(ratio * batch.advantage, clipped * batch.advantage)
+            value_loss = ((critic(batch.obs)[:, 0] - batch.returns) / scale).square().mean()
+            loss = -surrogate.mean() + 0.5 * value_loss - ENTROPY * policy_now.entropy().mean()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 0.5)

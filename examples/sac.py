@@ -1,7 +1,7 @@
 """SAC in one file, on the memory alone.
 
 pip install 'recollect[torch]' 'gymnasium[classic-control]'
-python examples/sac.py --steps 20000
+python examples/sac.py --steps 6000
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 import recollect as rc
-from recollect.tensors import to_torch
 
-BATCH, STARTS = 256, 1_000
+BATCH, STARTS = 256, 500
 GAMMA, TAU, LR = 0.99, 0.005, 1e-3
 
 
@@ -32,42 +31,45 @@ def draw(outputs: Tensor) -> tuple[Tensor, Tensor]:
     mean, log_std = outputs.chunk(2, dim=1)
     normal = Normal(mean, log_std.clamp(-5, 2).exp())
     before = normal.rsample()
-    slope = 2 * (np.log(2) - before - nn.functional.softplus(-2 * before))  # log(1 - tanh^2), without underflow
-    return torch.tanh(before), (normal.log_prob(before) - slope).sum(dim=1)
+    log_det = 2 * (np.log(2) - before - nn.functional.softplus(-2 * before))  # log(1 - tanh^2), without underflow
+    return torch.tanh(before), (normal.log_prob(before) - log_det).sum(dim=1)
 
 
 def main() -> None:
     """Train."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", default="Pendulum-v1")
-    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--steps", type=int, default=6_000)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    torch.manual_seed(asked.seed)
+    args = parser.parse_args()
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # of networks this small a second thread makes nothing faster
 
-    env = gym.make(asked.env)
-    env.action_space.seed(asked.seed)
-    low, high = env.action_space.low, env.action_space.high
-    inputs, width = env.observation_space.shape[0], env.action_space.shape[0]
-    schema = rc.Schema.from_spaces(obs=env.observation_space, action=env.action_space)
-    memory = rc.Memory(schema, capacity=100_000, window=rc.Transition(gamma=GAMMA), seed=asked.seed)
+    env = gym.make(args.env)
+    obs_space, action_space = env.observation_space, env.action_space
+    assert isinstance(obs_space, gym.spaces.Box)
+    assert isinstance(action_space, gym.spaces.Box)
+    action_space.seed(args.seed)
+    low, high = action_space.low, action_space.high
+    inputs, width = obs_space.shape[0], action_space.shape[0]
+    schema = rc.Schema.from_spaces(obs=obs_space, action=action_space)
+    memory = rc.Memory(schema, capacity=100_000, window=rc.Transition(gamma=GAMMA), seed=args.seed)
 
     policy, critics = mlp(inputs, 2 * width), nn.ModuleList(mlp(inputs + width, 1) for _ in range(2))
     targets = copy.deepcopy(critics).requires_grad_(False)
     log_alpha = torch.zeros((), requires_grad=True)
-    actor_step = torch.optim.Adam(policy.parameters(), lr=LR)
-    critic_step = torch.optim.Adam(critics.parameters(), lr=LR)
-    alpha_step = torch.optim.Adam([log_alpha], lr=LR)
+    actor_optimizer = torch.optim.Adam(policy.parameters(), lr=LR)
+    critic_optimizer = torch.optim.Adam(critics.parameters(), lr=LR)
+    alpha_optimizer = torch.optim.Adam([log_alpha], lr=LR)
 
-    def lowest(networks: nn.ModuleList, obs: Tensor, action: Tensor) -> Tensor:
-        both = [network(torch.cat([obs, action], dim=1))[:, 0] for network in networks]
-        return torch.minimum(*both)
+    def min_q(networks: nn.ModuleList, obs: Tensor, action: Tensor) -> Tensor:
+        return torch.stack([q(torch.cat([obs, action], dim=1))[:, 0] for q in networks]).amin(dim=0)
 
     total, recent = 0.0, []
-    obs, _ = env.reset(seed=asked.seed)
-    for step in range(1, asked.steps + 1):
+    obs, _ = env.reset(seed=args.seed)
+    for step in range(1, args.steps + 1):
         if step <= STARTS:
-            action = env.action_space.sample()
+            action = action_space.sample()
         else:
             with torch.no_grad():
                 unit = draw(policy(torch.as_tensor(obs)[None]))[0][0].numpy()
@@ -83,32 +85,32 @@ def main() -> None:
         if step <= STARTS:
             continue
 
-        rows, alpha = to_torch(memory.sample(BATCH)), log_alpha.detach().exp()
-        done = 2 * (rows["action"] - torch.as_tensor(low)) / torch.as_tensor(high - low) - 1
+        batch, alpha = rc.to_torch(memory.sample(BATCH)), log_alpha.detach().exp()
+        normalised = 2 * (batch.action - torch.as_tensor(low)) / torch.as_tensor(high - low) - 1
         with torch.no_grad():
-            next_action, next_log_prob = draw(policy(rows["next_obs"]))
-            next_value = lowest(targets, rows["next_obs"], next_action) - alpha * next_log_prob
-            td_target = rows["reward"] + rows["discount"] * next_value  # the discount is 0 where it terminated
-        whole = torch.cat([rows["obs"], done], dim=1)
-        critic_loss = sum((td_target - network(whole)[:, 0]).square().mean() for network in critics)
-        critic_step.zero_grad()
+            next_action, next_log_prob = draw(policy(batch.next_obs))
+            next_q = min_q(targets, batch.next_obs, next_action) - alpha * next_log_prob
+            td_target = batch.reward + batch.discount * next_q  # the discount is 0 where it terminated
+        inputs_of_q = torch.cat([batch.obs, normalised], dim=1)
+        critic_loss = torch.stack([(td_target - q(inputs_of_q)[:, 0]).square().mean() for q in critics]).sum()
+        critic_optimizer.zero_grad()
         critic_loss.backward()
-        critic_step.step()
+        critic_optimizer.step()
 
-        own, log_prob = draw(policy(rows["obs"]))
-        actor_loss = (alpha * log_prob - lowest(critics, rows["obs"], own)).mean()
-        actor_step.zero_grad()
+        new_action, log_prob = draw(policy(batch.obs))
+        actor_loss = (alpha * log_prob - min_q(critics, batch.obs, new_action)).mean()
+        actor_optimizer.zero_grad()
         actor_loss.backward()
-        actor_step.step()
+        actor_optimizer.step()
 
         alpha_loss = -log_alpha * (log_prob.detach() - width).mean()  # entropy is to be minus the number of actions
-        alpha_step.zero_grad()
+        alpha_optimizer.zero_grad()
         alpha_loss.backward()
-        alpha_step.step()
+        alpha_optimizer.step()
         with torch.no_grad():
             for slow, fast in zip(targets.parameters(), critics.parameters(), strict=True):
                 slow.lerp_(fast, TAU)
-        if step % 2_000 == 0:
+        if step % 1_000 == 0:
             print(f"{step:,} steps  return {np.mean(recent[-10:]) if recent else 0:.1f}", flush=True)
 
 
