@@ -1,4 +1,4 @@
-"""``recollect inspect``: what a memory holds."""
+"""``recollect inspect``: the contents of a memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from recollect.errors import RunError
 from recollect.memory import Memory, Prioritized
 from recollect.train import checkpoint
 from recollect.train.pictures import save_picture
+from recollect.train.style import add_caption, styled
 
 __all__ = ["inspect"]
 
 
 def inspect(path: Path, out: Path | None) -> None:
-    """Print a memory's fields, bytes, episodes, returns and priorities, and draw them."""
+    """Print and plot a memory's fields, bytes, episodes, returns and priorities."""
     memory = checkpoint.load_memory(path) if checkpoint.exists(path) else Memory.load(path)
     statistics = _statistics(memory)
     used, room = (f"{bytes_ / 2**20:.1f} MiB" for bytes_ in (memory.used_nbytes, memory.nbytes))
@@ -33,14 +34,14 @@ def inspect(path: Path, out: Path | None) -> None:
             low, middle, high = np.quantile(values, [0, 0.5, 1])
             print(f"{name}: {len(values):,}, {low:.4g} to {high:.4g}, mean {np.mean(values):.4g}, median {middle:.4g}")
     if out is not None:
-        print(_draw(statistics, out))
+        print(_draw(statistics, f"Memory of {len(memory):,} steps in {memory.lanes} lanes", out))
 
 
 def _statistics(memory: Memory) -> dict[str, Any]:
-    """Numbers by what they say."""
+    """Statistics by name."""
     episodes = memory.episodes
     ended = (episodes.terminated | episodes.truncated) & episodes.whole
-    found: dict[str, Any] = {"episode lengths": episodes.length[ended]}
+    found: dict[str, Any] = {"episode lengths (steps)": episodes.length[ended]}
     names = [column.key for column in memory.schema if column.role == "reward"]
     for name in names:
         rewards = memory[name]
@@ -53,31 +54,26 @@ def _statistics(memory: Memory) -> dict[str, Any]:
             slots = (start + np.arange(length)) % (memory.capacity // memory.lanes)
             if slots.max() < rows:
                 totals.append(float(np.mean(rewards[lane, slots].reshape(length, -1).sum(axis=0))))
-        found[f"returns of episodes ({name})"] = np.array(totals)
+        found[f"episode returns ({name})"] = np.array(totals)
     newest = episodes.start + episodes.length
     heads = np.zeros(memory.lanes, np.int64)
     np.maximum.at(heads, episodes.lane, newest)
-    found["ages of episodes in rows"] = heads[episodes.lane] - newest
+    found["episode ages (rows since the end)"] = heads[episodes.lane] - newest
     if isinstance(memory.sampler, Prioritized):
         values = memory.priorities
         found["priorities"] = values[values > 0]
     return found
 
 
-def _draw(statistics: dict[str, Any], path: Path) -> Path:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
+def _draw(statistics: dict[str, Any], title: str, path: Path) -> Path:
     shown = {name: values for name, values in statistics.items() if len(values)}
     if not shown:
         raise RunError("memory", "hold finished episodes to be drawn", "none")
-    figure, grid = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.2), layout="constrained", squeeze=False)
-    for axes, (name, values) in zip(grid[0], shown.items(), strict=True):
-        axes.hist(values, bins=min(40, max(5, len(np.unique(values)))), color="#4263eb")
-        axes.set_title(name, fontsize=10)
-        axes.grid(alpha=0.3)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    return save_picture(figure, path)
+    with styled() as plt:
+        figure, grid = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.6), layout="constrained", squeeze=False)
+        for axes, (name, values) in zip(grid[0], shown.items(), strict=True):
+            axes.hist(values, bins=min(40, max(5, len(np.unique(values)))), edgecolor="white", linewidth=0.4)
+            axes.set(xlabel=name, ylabel="rows" if name == "priorities" else "episodes")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        add_caption(figure, "Histograms of what the memory holds; episodes that are complete.")
+        return save_picture(figure, path)

@@ -35,6 +35,8 @@ __all__ = [
     "Array",
     "Env",
     "Goals",
+    "HasLegend",
+    "LegendEntry",
     "Reports",
     "ShowsEnds",
     "Snapshots",
@@ -160,6 +162,19 @@ class ShowsEnds(Protocol):
 
     at_end: Callable[[int], None] | None
     """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
+
+
+LegendEntry: TypeAlias = tuple[str, tuple[tuple[int, int, int], ...]]
+"""A label, and the colours of what it stands for."""
+
+
+@runtime_checkable
+class HasLegend(Protocol):
+    """Environments that name what their images show."""
+
+    def legend(self, index: int = 0) -> list[LegendEntry]:
+        """Who is who in the image of one environment."""
+        ...
 
 
 @runtime_checkable

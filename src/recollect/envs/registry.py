@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from recollect.envs.marines import Marines
 from recollect.envs.matrix import Climbing, Penalty
 from recollect.envs.options import positive
 from recollect.errors import OptionError
+from recollect.wording import did_you_mean
 
 __all__ = ["Entry", "entries", "find", "full_name", "make", "make_drawable", "register", "registered"]
 
@@ -99,8 +99,7 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
         if entry.single and option == "pool":
             continue
         if option not in entry.options and entry.options != ("**",):
-            near = difflib.get_close_matches(option, entry.options, 1, 0.5)
-            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            remedy = did_you_mean(option, entry.options)
             raise OptionError(f"option of {name}", f"be one of {', '.join(entry.options)}", repr(option), remedy)
     if entry.single:
         return _singles(entry, num_envs, options)
@@ -124,8 +123,7 @@ def find(name: str) -> Entry:
     if match is not None:
         allies, enemies, both = match.groups()
         return _marines(int(allies or both), int(enemies or both))
-    near = difflib.get_close_matches(name, [*_ENTRIES, "MarineMicro_MvsM_4"], 1, 0.5)
-    remedy = f"Did you mean {near[0]!r}?" if near else "`recollect envs` lists them."
+    remedy = did_you_mean(name, [*_ENTRIES, "MarineMicro_MvsM_4"], "`recollect envs` lists them.")
     raise OptionError("environment", "be a known environment", repr(name), remedy)
 
 

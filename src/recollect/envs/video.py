@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect.envs.interface import Array
+from recollect.envs.interface import Array, LegendEntry
 from recollect.errors import MissingExtra, OptionError
 
 __all__ = ["captioned", "save_video"]
 
+_PAPER, _INK, _MARGIN = (250, 250, 247), (60, 64, 70), 6
 _LINGER = 1000  # milliseconds that a GIF holds its last frame before it loops
 
 
@@ -73,16 +74,33 @@ def _save_mp4(path: Path, frames: list[Array], fps: float) -> None:
     writer.close()
 
 
-def captioned(picture: Array, text: str) -> Array:
-    """A picture with a line of words below it, in letters that fit."""
+def captioned(picture: Array, text: str, legend: Sequence[LegendEntry] = ()) -> Array:
+    """A frame with a caption below it, and below that a legend that wraps."""
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError:
         raise MissingExtra("pillow", "envs") from None
     width = picture.shape[1]
     size = max(8, min(14, width // 24))
-    strip = Image.new("RGB", (width, size + 8), (250, 250, 247))
-    font = ImageFont.load_default(size)
-    ImageDraw.Draw(strip).text((6, (size + 8) / 2), text, fill=(60, 64, 70), font=font, anchor="lm")
-    colours = picture if picture.shape[2] == 3 else picture[..., :3]
-    return np.concatenate([np.asarray(colours, np.uint8), np.asarray(strip)])
+    font, line, radius = ImageFont.load_default(size), size + 8, size * 0.35
+    spots: list[tuple[float, int, LegendEntry]] = []
+    x, row = float(_MARGIN), 1
+    for entry in legend:
+        length = size * 0.9 * len(entry[1]) + font.getlength(entry[0])
+        if x > _MARGIN and x + length > width - _MARGIN:
+            x, row = float(_MARGIN), row + 1
+        spots.append((x, row, entry))
+        x += length + size
+    strip = Image.new("RGB", (width, line * (row + 1 if legend else 1)), _PAPER)
+    draw = ImageDraw.Draw(strip)
+    fonts = (ImageFont.load_default(each) for each in range(size, 6, -1))
+    fitting = next((each for each in fonts if each.getlength(text) <= width - 2 * _MARGIN), ImageFont.load_default(7))
+    draw.text((_MARGIN, line / 2), text, fill=_INK, font=fitting, anchor="lm")
+    for left, below, (label, colours) in spots:
+        x, y = left, line * (below + 0.5) - 2
+        for colour in colours:
+            draw.ellipse((x, y - radius, x + 2 * radius, y + radius), fill=colour)
+            x += size * 0.9
+        draw.text((x, y), label, fill=_INK, font=font, anchor="lm")
+    pixels = picture if picture.shape[2] == 3 else picture[..., :3]
+    return np.concatenate([np.asarray(pixels, np.uint8), np.asarray(strip)])

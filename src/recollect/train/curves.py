@@ -1,4 +1,4 @@
-"""Curves of several runs in one picture."""
+"""Learning curves of several runs in one plot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from recollect.errors import OptionError, RunError
 from recollect.train.config_file import Description, describe_run, seed_folders
 from recollect.train.loggers import read_metrics
 from recollect.train.metrics import evaluations
-from recollect.train.pictures import report_panel, save_picture, tidy_panels
+from recollect.train.pictures import report_panel, save_picture
+from recollect.train.style import add_caption, format_steps, styled
 
 __all__ = ["bootstrap_ci", "draw_runs", "interquartile_mean"]
 
@@ -23,9 +24,9 @@ _FEW = 20  # evaluations, below which each is marked
 
 
 def interquartile_mean(values: Array, axis: int = 0) -> Array:
-    """The mean of the middle half: less swayed by one run than the mean, by all of them more than the median.
+    """The interquartile mean (IQM): robust to outliers, with less variance than the median (Agarwal et al. 2021).
 
-    Values that lie across a quartile count in part (Agarwal et al. 2021).
+    Values on a quartile boundary have fractional weights.
 
     >>> interquartile_mean(np.array([0.0, 1.0, 2.0, 30.0])).item()
     1.5
@@ -38,7 +39,7 @@ def interquartile_mean(values: Array, axis: int = 0) -> Array:
 
 
 def bootstrap_ci(values: Array, *, draws: int = 2000, level: float = 0.95) -> tuple[Array, Array, Array]:
-    """The interquartile mean over runs ``[R, T]``, and the ends of its confidence interval by the bootstrap."""
+    """The interquartile mean over runs ``[R, T]``, and the bounds of its bootstrap confidence interval."""
     random = np.random.default_rng(0)
     picks = random.integers(0, len(values), (draws, len(values)))
     means = interquartile_mean(values[picks], axis=1)
@@ -47,19 +48,14 @@ def bootstrap_ci(values: Array, *, draws: int = 2000, level: float = 0.95) -> tu
 
 
 def draw_runs(folders: Sequence[str | Path], path: str | Path, labels: Sequence[str] = ()) -> Path:
-    """Draw the returns of runs; those that differ by their seed only become one line with a band.
+    """Plot the returns of runs; runs that differ only by seed become one line with a confidence band.
 
-    Lines of one algorithm and environment say in which settings they differ. The legend is below.
+    Labels of one algorithm and environment name the settings that differ.
 
     Args:
-        folders: Of runs, or of several seeds.
-        labels: Of the lines, in place of what their settings say.
+        folders: Folders of runs, or of several seeds.
+        labels: Labels of the lines, in place of those from settings.
     """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     kinds: dict[str, list[Path]] = {}
     every = chain.from_iterable(seed_folders(Path(folder)) or [Path(folder)] for folder in folders)
     for folder in dict.fromkeys(folder.resolve() for folder in every):
@@ -71,22 +67,28 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path, labels: Sequence[
     curves = [_Curve(label, runs) for label, runs in zip(_titles(kinds, labels), kinds.values(), strict=True)]
     reports = list(dict.fromkeys(chain.from_iterable(curve.reports for curve in curves)))
     entries = sum(len(curve.returns) for curve in curves)
-    height = 4.2 + 2.5 * len(reports) + 0.22 * entries
-    figure, panels = plt.subplots(1 + len(reports), figsize=(8, height), layout="constrained", squeeze=False)
-    for curve in curves:
-        for name in (*curve.returns, *curve.reports):
-            curve.draw(panels[1 + reports.index(name) if name in reports else 0, 0], name)
-    panels[0, 0].set_ylabel("return of an agent")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", frameon=False)
-    for axes, name in zip(panels[1:, 0], reports, strict=True):
-        report_panel(axes, name, np.concatenate([line.get_ydata() for line in axes.get_lines()]))
-    tidy_panels(panels)
-    return save_picture(figure, path)
+    height = 4.4 + 2.5 * len(reports) + 0.22 * entries
+    envs = {describe_run(runs[0]).env for runs in kinds.values()}
+    with styled() as plt:
+        figure, panels = plt.subplots(1 + len(reports), figsize=(8, height), layout="constrained", squeeze=False)
+        for curve in curves:
+            for name in (*curve.returns, *curve.reports):
+                curve.draw(panels[1 + reports.index(name) if name in reports else 0, 0], name)
+        title = f"Evaluation returns on {envs.pop()}" if len(envs) == 1 else "Evaluation returns"
+        panels[0, 0].set(title=title, ylabel="episode return per agent (mean)")
+        format_steps(panels[0, 0])
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center")
+        for axes, name in zip(panels[1:, 0], reports, strict=True):
+            report_panel(axes, name, np.concatenate([line.get_ydata() for line in axes.get_lines()]))
+        bands = "Lines are interquartile means over runs, bands their 95% bootstrap confidence intervals. "
+        several = any(len(runs) > 1 for runs in kinds.values())
+        add_caption(figure, f"{bands if several else ''}Evaluations are without exploration.")
+        return save_picture(figure, path)
 
 
 @final
 class _Curve:
-    """Runs of one kind, as a line."""
+    """Runs with equal settings, as a line."""
 
     def __init__(self, label: str, runs: Sequence[Path]) -> None:
         found = [evaluations(read_metrics(run)) for run in runs]
@@ -98,20 +100,23 @@ class _Curve:
         seeds = {describe_run(run).run.get("seed") for run in runs}
         several = f" ({len(runs)} {'seeds' if len(seeds) == len(runs) else 'runs'})" if len(runs) > 1 else ""
         self._label, self._several = label, several
+        self._colour: Any = None
         _, self.returns, self.reports = found[0]
 
     def draw(self, axes: Any, name: str) -> None:
-        """Draw one of its metrics."""
+        """Plot one of its metrics."""
         steps = self._steps
         values = np.array([[line.get(name, np.nan) for line in run if line["step"] in steps] for run in self._lines])
         group = name.rpartition("/")[0]
         label = " ".join(filter(None, (self._label, group))) + self._several
         style: dict[str, Any] = {"marker": "." if len(steps) < _FEW else None, "label": label}
-        if len(values) == 1:
-            axes.plot(steps, values[0], **style)
-            return
-        middle, low, high = bootstrap_ci(values)
+        if name in self.reports:
+            style["color"] = self._colour
+        middle, low, high = bootstrap_ci(values) if len(values) > 1 else (values[0],) * 3
         (drawn,) = axes.plot(steps, middle, **style)
+        self._colour = self._colour or drawn.get_color()
+        if len(values) == 1:
+            return
         axes.fill_between(steps, low, high, alpha=0.2, color=drawn.get_color())
         if len(steps) == 1:
             axes.vlines(steps, low, high, color=drawn.get_color())
@@ -125,16 +130,16 @@ _BESIDE = frozenset(
     {"seed", "steps", "eval_every", "eval_episodes", "eval_max_steps", "save_every", "keep_checkpoints", "log", "video"}
     | {"device", "kernels", "imports"}
 )
-"""Settings of runs that do not change what is learned."""
+"""Run settings that do not change learning."""
 
 
 def _alike(run: Description) -> dict[str, Any]:
-    """What runs of one kind have alike."""
+    """The settings that runs of one line share."""
     return {**run.settings, **{key: value for key, value in run.run.items() if key not in _BESIDE}}
 
 
 def _labels(kinds: Sequence[Description]) -> list[str]:
-    """The algorithm and the environment of each kind of run, and what tells it from others of the same."""
+    """Labels of lines: algorithm and environment, and the settings that differ among equal ones."""
     titles = [f"{kind.algorithm} {kind.env}" for kind in kinds]
     settings = list(map(_alike, kinds))
     labels = []

@@ -1,4 +1,4 @@
-"""Whole episodes without exploration: returns, and videos."""
+"""Evaluation episodes: returns, and videos."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from recollect.agents.interface import Learner
 from recollect.envs import Env
 from recollect.envs.checks import check_finite, guarded
-from recollect.envs.interface import Reports, ShowsEnds
+from recollect.envs.interface import HasLegend, Reports, ShowsEnds
 from recollect.envs.video import captioned
 from recollect.errors import OptionError
 from recollect.train.collect import reset_mask
@@ -29,13 +29,13 @@ def evaluate(
     going_on: Callable[[], bool] = lambda: True,
     explore_at: int | None = None,
 ) -> dict[str, float] | None:
-    """The mean over the first episode of every environment: each group's return (an agent's share of it), the length,
-    and what the environment reports about episodes that end, as far as it does.
+    """Means over the first episode of every environment: each group's return per agent, the length, and metrics that
+    the environment reports.
 
     Args:
-        longest: Steps after which episodes that go on are taken as they are.
-        going_on: Asked at every step; where it says no, nothing is returned.
-        explore_at: Act as in training after so many steps; None: without exploration.
+        longest: Steps after which unfinished episodes count as they are.
+        going_on: Called at every step; if it returns False, the evaluation is abandoned and returns None.
+        explore_at: Explore as after this many training steps; None: act without exploration.
     """
     actor = learner.actor(env.num_envs, explore=explore_at is not None, seed=seed)
     seen = env.reset(seed=seed)
@@ -68,7 +68,7 @@ def evaluate(
         seen = step.obs
     if going.any() and env.max_episode_steps is None:
         many = f"{int(going.sum())} of {env.num_envs} episodes of {env.name} did not end within {longest:,} steps"
-        warnings.warn(f"{many} and are taken as they are (--eval-max-steps)", stacklevel=2)
+        warnings.warn(f"{many} and count as they are (--eval-max-steps)", stacklevel=2)
     found = {name: float(value.mean()) for name, value in returns.items()}
     found["length"] = float(lengths.mean())
     reported = env.report_names if isinstance(env, Reports) else ()
@@ -81,12 +81,12 @@ def evaluate(
 
 
 def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> list[Any]:
-    """Pictures of an episode of an environment, from its beginning to how it ends, where the environment shows that.
+    """Frames of an episode, to its final state where the environment can render that.
 
-    Below each are its step and the returns so far.
+    Captions have the step, the return so far, and a legend of who is who.
 
     Args:
-        env: One environment that can be drawn; it is closed in the end.
+        env: One environment that can be rendered; it is closed afterwards.
     """
     try:
         actor = learner.actor(1, explore=False)
@@ -96,14 +96,15 @@ def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> l
 
 
 def draw_episode(env: Env, obs: Mapping[str, Any], act: Callable[[Any, int], Any], longest: int) -> list[Any]:
-    """Pictures of an environment from where it stands to the end of its episode.
+    """Frames of an environment from its current state to the end of the episode.
 
     Args:
-        act: The action by what is seen and the number of the step.
+        act: The policy: from observation and step to action.
     """
     pictures = [_drawn(env)]
     returns = dict.fromkeys(reward_names(env), 0.0)
-    captions = [_caption(0, returns)]
+    legend = env.legend(0) if isinstance(env, HasLegend) else []
+    captions = [_caption(0, env.max_episode_steps, returns)]
     if isinstance(env, ShowsEnds):
         env.at_end = lambda _: pictures.append(_drawn(env))
     for number in range(1, longest + 1):
@@ -112,14 +113,14 @@ def draw_episode(env: Env, obs: Mapping[str, Any], act: Callable[[Any, int], Any
             returns[label] += float(np.mean(step.row[key])) if len(step.row[key]) else 0.0
         if not step.ended[0]:
             pictures.append(_drawn(env))
-        captions.append(_caption(number, returns))
+        captions.append(_caption(number, env.max_episode_steps, returns))
         if step.ended[0]:
             break
         obs = step.obs
-    return [captioned(picture, text) for picture, text in zip(pictures, captions, strict=False)]
+    return [captioned(picture, text, legend) for picture, text in zip(pictures, captions, strict=False)]
 
 
-_REMEDY = "Its render has to return a picture, [height, width, 3] bytes."
+_REMEDY = "Its render must return an image, [height, width, 3] bytes."
 
 
 def _drawn(env: Env) -> Any:
@@ -132,6 +133,6 @@ def _drawn(env: Env) -> Any:
     return picture
 
 
-def _caption(step: int, returns: Mapping[str, float]) -> str:
-    shown = (f"{name.rpartition('/')[0] or 'return'} {value:.1f}" for name, value in returns.items())
-    return f"step {step}   {'   '.join(shown)}"
+def _caption(step: int, limit: int | None, returns: Mapping[str, float]) -> str:
+    shown = "   ".join(f"{name.rpartition('/')[0]} {value:.1f}".strip() for name, value in returns.items())
+    return f"step {step}{f' of {limit}' if limit else ''}   return{':' if len(returns) > 1 else ''} {shown}"

@@ -1,4 +1,4 @@
-"""The curve of a run, and how pictures are saved."""
+"""The learning curve of a run, and the saving of plots."""
 
 from __future__ import annotations
 
@@ -9,24 +9,13 @@ from recollect.errors import OptionError
 from recollect.files import own
 from recollect.train.loggers import read_metrics
 from recollect.train.metrics import evaluations
+from recollect.train.style import COLOURS, add_caption, format_steps, styled
 
-__all__ = ["draw_curve", "report_panel", "save_picture", "tidy_panels"]
-
-
-def tidy_panels(panels: Any) -> None:
-    """Panels below each other, with as few lines as will do."""
-    from matplotlib.ticker import EngFormatter
-
-    panels[-1, 0].set_xlabel("environment steps")
-    for axes in panels[:, 0]:
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.grid(alpha=0.3)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+__all__ = ["draw_curve", "report_panel", "save_picture"]
 
 
 def save_picture(figure: Any, path: str | Path) -> Path:
-    """Write a figure and close it, as PNG if the name has no ending, into a folder that is made if need be."""
+    """Write a figure and close it; PNG if the path has no extension. Missing folders are created."""
     from matplotlib import pyplot as plt
 
     path = Path(path)
@@ -36,40 +25,39 @@ def save_picture(figure: Any, path: str | Path) -> Path:
         if path.suffix[1:].lower() not in known:
             raise OptionError("out", f"end in one of {', '.join(f'.{ending}' for ending in known)}", repr(str(path)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(own(path), dpi=130)
+        figure.savefig(own(path))
         return path
     finally:
         plt.close(figure)
 
 
 def report_panel(axes: Any, name: str, values: Any) -> None:
-    """A panel of what environments report; shares from 0 to 1 get all of that."""
-    axes.set_ylabel(name.replace("_", " "))
+    """Label a panel of a metric that the environment reports; rates in [0, 1] get that whole range."""
+    axes.set_ylabel(f"{name.replace('_', ' ')} (mean)")
+    format_steps(axes)
     if min(values) >= 0 and max(values) <= 1:
         axes.set_ylim(-0.03, 1.03)
 
 
 def draw_curve(folder: Path, title: str) -> Path | None:
-    """The returns of evaluations as a picture in the run's folder, and below them what else the environment reports."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
+    """Plot the returns of a run's evaluations, and other metrics that the environment reports, as ``curve.png``."""
     lines, returns, reports = evaluations(read_metrics(folder))
     if not lines:
         return None
     count = len(reports)
-    figure, panels = plt.subplots(1 + count, figsize=(7, 4 + 2 * count), layout="constrained", squeeze=False)
-    for name in returns:
-        points = [(line["step"], line[name]) for line in lines if name in line]
-        label = name.rpartition("/")[0] or "return of an agent"
-        panels[0, 0].plot(*zip(*points, strict=True), marker=".", label=label)
-    panels[0, 0].set(title=title, ylabel="return")
-    panels[0, 0].legend()
-    for axes, name in zip(panels[1:, 0], reports, strict=True):
-        points = [(line["step"], line[name]) for line in lines if name in line]
-        axes.plot(*zip(*points, strict=True), marker=".", color="tab:green")
-        report_panel(axes, name, [value for _, value in points])
-    tidy_panels(panels)
-    return save_picture(figure, folder / "curve.png")
+    with styled() as plt:
+        figure, panels = plt.subplots(1 + count, figsize=(7, 4 + 2.2 * count), layout="constrained", squeeze=False)
+        for name in returns:
+            points = [(line["step"], line[name]) for line in lines if name in line]
+            label = name.rpartition("/")[0] or "return per agent"
+            panels[0, 0].plot(*zip(*points, strict=True), marker=".", label=label)
+        panels[0, 0].set(title=title, ylabel="episode return per agent (mean)")
+        format_steps(panels[0, 0])
+        if len(returns) > 1:
+            panels[0, 0].legend()
+        for axes, name in zip(panels[1:, 0], reports, strict=True):
+            points = [(line["step"], line[name]) for line in lines if name in line]
+            axes.plot(*zip(*points, strict=True), marker=".", color=COLOURS[2])
+            report_panel(axes, name, [value for _, value in points])
+        add_caption(figure, "Evaluations without exploration: means over their episodes.")
+        return save_picture(figure, folder / "curve.png")

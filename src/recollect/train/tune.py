@@ -15,6 +15,7 @@ from recollect.train.loop import run as run_once
 from recollect.train.metrics import evaluations
 from recollect.train.pictures import save_picture
 from recollect.train.settings import RunConfig
+from recollect.train.style import add_caption, format_steps, styled
 
 __all__ = ["Trial", "draw_study", "tune"]
 
@@ -129,41 +130,37 @@ def metric_of(metrics: Mapping[str, float], metric: str) -> str:
 
 
 def draw_study(trials: list[Trial], path: Path, title: str) -> Path:
-    """The curves of all trials, the best one in front; and what each setting has to do with the outcome."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    """Plot the learning curves of all trials, the best highlighted, and the final metric against each setting."""
     from matplotlib.ticker import NullFormatter
 
     names = list(trials[0].settings)
     columns = min(len(names), 4)
     rows = -(-len(names) // columns)
-    figure = plt.figure(figsize=(3 * columns + 1, 3.6 + 2.2 * rows), layout="constrained")
-    grid = figure.add_gridspec(1 + rows, columns, height_ratios=[1.5, *[1] * rows])
-    top = figure.add_subplot(grid[0, :])
-    for trial in reversed(trials):
-        best = trial is trials[0]
-        style: dict[str, Any] = (
-            {"color": "tab:blue", "lw": 2, "label": "the best"} if best else {"color": "0.7", "lw": 1}
-        )
-        top.plot(list(trial.curve), list(trial.curve.values()), zorder=2 + best, **style)
-    top.set(title=title, xlabel="environment steps", ylabel="metric")
-    top.legend()
-    for place, name in enumerate(names):
-        axes = figure.add_subplot(grid[1 + place // columns, place % columns])
-        known = [(trial.settings[name], trial.value) for trial in trials if trial.value is not None]
-        values = [_number(value) for value, _ in known]
-        axes.scatter(values, [value for _, value in known], s=12)
-        if all(isinstance(value, float) for value, _ in known) and min(values) > 0 and max(values) > 20 * min(values):
-            axes.set_xscale("log")
-            axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_title(name, fontsize=10)
-    for axes in figure.axes:
-        axes.grid(alpha=0.3)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    return save_picture(figure, path)
+    with styled() as plt:
+        figure = plt.figure(figsize=(3 * columns + 1, 4 + 2.4 * rows), layout="constrained")
+        grid = figure.add_gridspec(1 + rows, columns, height_ratios=[1.5, *[1] * rows])
+        top = figure.add_subplot(grid[0, :])
+        for trial in reversed(trials):
+            best = trial is trials[0]
+            style: dict[str, Any] = {"lw": 2.2, "label": "best trial"} if best else {"color": "0.75", "lw": 1}
+            top.plot(list(trial.curve), list(trial.curve.values()), zorder=2 + best, **style)
+        top.set(title=title, ylabel="metric")
+        format_steps(top)
+        top.legend()
+        for place, name in enumerate(names):
+            axes = figure.add_subplot(grid[1 + place // columns, place % columns])
+            known = [(trial.settings[name], trial.value) for trial in trials if trial.value is not None]
+            values = [_number(value) for value, _ in known]
+            axes.scatter(values, [value for _, value in known], s=12)
+            floats = all(isinstance(value, float) for value, _ in known)
+            if floats and min(values) > 0 and max(values) > 20 * min(values):
+                axes.set_xscale("log")
+                axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.set_xlabel(name)
+            if place % columns == 0:
+                axes.set_ylabel("final metric")
+        add_caption(figure, "Top: every trial's evaluations. Below: each trial's final metric against its settings.")
+        return save_picture(figure, path)
 
 
 def _suggest(trial: Any, name: str, part: Range | Choice) -> Any:

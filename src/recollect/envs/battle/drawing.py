@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from recollect.envs.battle.rules import HIT_POINTS, Field
 from recollect.envs.canvas import Canvas
-from recollect.envs.interface import Array
+from recollect.envs.interface import Array, LegendEntry
 
-__all__ = ["draw"]
+__all__ = ["LEGEND", "draw"]
 
 _WIDTH = 420
 _PAINTS = ((224, 49, 49), (28, 126, 214))
+LEGEND: tuple[LegendEntry, ...] = (("red team", _PAINTS[:1]), ("blue team (paler: fewer hit points)", _PAINTS[1:]))
 
 
 def draw(field: Field, index: int) -> Array:
-    """One battle: who stands where; the paler, the fewer hit points are left."""
+    """An image of one battle; agents are paler the fewer hit points they have."""
     size = field.size
     canvas = Canvas((0, 0), (size, size + 2), _WIDTH, (58, 62, 60))
     canvas.box(1, 1, size - 2, size - 2, (238, 236, 230))

@@ -10,7 +10,7 @@ from gymnasium import Space, spaces
 
 from recollect.envs.battle.rules import ATTACKS, HIT_POINTS, MOVES, WALL, Field
 from recollect.envs.dice import Dice, kept, restored, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, choices, notify, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.errors import OptionError
 
@@ -163,6 +163,12 @@ class Battle:
         from recollect.envs.battle.drawing import draw
 
         return draw(self.field, index)
+
+    def legend(self, _index: int = 0) -> list[LegendEntry]:
+        """The two teams."""
+        from recollect.envs.battle.drawing import LEGEND
+
+        return list(LEGEND)
 
     def close(self) -> None:
         """Nothing to release."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from recollect.envs.canvas import Canvas
-from recollect.envs.interface import Array
+from recollect.envs.interface import Array, LegendEntry
 from recollect.envs.marines.battle import FIELD, HIT_POINTS, NORTH, RADIUS, SOUTH, Battle
 
-__all__ = ["draw"]
+__all__ = ["LEGEND", "draw"]
 
 _WIDTH = 480
 _OURS, _THEIRS = (28, 126, 214), (224, 49, 49)
+LEGEND: tuple[LegendEntry, ...] = (("allies (agents)", (_OURS,)), ("enemies (scripted)", (_THEIRS,)))
 
 
 def draw(battle: Battle, index: int) -> Array:
-    """One battle: who stands where, with how many hit points, and who just shot at whom."""
+    """An image of one battle: positions, hit points and shots."""
     canvas = Canvas((0, SOUTH - 1), (FIELD, NORTH + 1), _WIDTH, (58, 62, 60))
     canvas.box(0, SOUTH, FIELD, NORTH - SOUTH, (222, 214, 198))
     for x in range(4, int(FIELD), 4):

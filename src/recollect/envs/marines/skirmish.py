@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.dice import Dice, kept, restored, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, choices, notify, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.marines import views
 from recollect.envs.marines.battle import HIT_POINTS, Battle
 from recollect.envs.options import positive
@@ -170,6 +170,12 @@ class Marines:
         from recollect.envs.marines.drawing import draw
 
         return draw(self.battle, index)
+
+    def legend(self, _index: int = 0) -> list[LegendEntry]:
+        """Allies and enemies."""
+        from recollect.envs.marines.drawing import LEGEND
+
+        return list(LEGEND)
 
     def close(self) -> None:
         """Nothing to release."""

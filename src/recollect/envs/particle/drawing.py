@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recollect.envs.canvas import Canvas, Paint
-from recollect.envs.interface import Array
+from recollect.envs.interface import Array, LegendEntry
+from recollect.envs.particle.bodies import Colour
 
 if TYPE_CHECKING:
     from recollect.envs.particle.world import World
 
-__all__ = ["draw"]
+__all__ = ["draw", "legend"]
 
 _WIDTH = 360
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def draw(world: World, index: int) -> Array:
-    """One environment: the field, what stands in it, who moves where and who says what."""
+    """An image of one environment: bodies, velocities and communication."""
     pos = world.pos[:, :, index]
     far = max(1.15, float(np.abs(pos).max()) + 0.15)
     canvas = Canvas((-far, -far), (far, far), _WIDTH)
@@ -55,6 +56,24 @@ def draw(world: World, index: int) -> Array:
     for line, words in enumerate(reversed(said)):
         canvas.text(-far * 0.96, far * (-0.94 + 0.09 * line), words)
     return canvas.pixels()
+
+
+def legend(world: World, index: int) -> list[LegendEntry]:
+    """Groups of agents with the numbers that their discs show, and kinds of landmarks, by colour."""
+    scenario = world.scenario
+    tints = scenario.tint(world, index) if scenario.tint is not None else {}
+    entries: list[LegendEntry] = []
+    for kind in dict.fromkeys(agent.name.rpartition("_")[0] for agent in scenario.agents):
+        members = [body for body, agent in enumerate(scenario.agents) if agent.name.rpartition("_")[0] == kind]
+        numbers = dict.fromkeys(scenario.agents[body].name.rpartition("_")[2] for body in (members[0], members[-1]))
+        colours = dict.fromkeys(tints.get(body, scenario.agents[body].colour) for body in members)
+        goal = " (colour of its goal)" if any(body in tints for body in members) else ""
+        entries.append((f"{kind} {'-'.join(numbers)}{goal}", tuple(colours)))
+    kinds: dict[str, dict[Colour, None]] = {}
+    for body, mark in enumerate(scenario.landmarks, len(scenario.agents)):
+        kind = "goal" if body in tints else mark.name.partition(" ")[0]
+        kinds.setdefault(kind, {})[tints.get(body, mark.colour)] = None
+    return entries + [(kind, tuple(colours)) for kind, colours in kinds.items()]
 
 
 def _saying(world: World, agent: int, index: int) -> str:

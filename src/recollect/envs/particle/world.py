@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.dice import Dice, kept, restored, seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, notify, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, notify, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.envs.particle.actions import Controls
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
@@ -197,6 +197,12 @@ class World:
         from recollect.envs.particle.drawing import draw
 
         return draw(self, index)
+
+    def legend(self, index: int = 0) -> list[LegendEntry]:
+        """Groups of agents with their numbers, and kinds of landmarks, by colour."""
+        from recollect.envs.particle.drawing import legend
+
+        return legend(self, index)
 
     # ---- snapshots -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,58 @@
+"""The style of every plot: fonts, colours, grid, captions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["COLOURS", "add_caption", "format_steps", "styled"]
+
+COLOURS = ("#1c7ed6", "#e8590c", "#2f9e44", "#ae3ec9", "#e03131", "#0b7285", "#f08c00", "#5f3dc4", "#868e96", "#212529")
+"""Colours of lines, in order; neighbours differ in lightness too, for print and colour-blind readers."""
+
+_MUTED = "#5c636a"
+
+_SETTINGS: dict[str, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelcolor": _MUTED,
+    "axes.edgecolor": "#adb5bd",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e9ecef",
+    "xtick.color": _MUTED,
+    "ytick.color": _MUTED,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "savefig.dpi": 130,
+}
+
+
+@contextmanager
+def styled() -> Iterator[Any]:
+    """A context with ``pyplot`` in the style, drawing to files."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    with mpl.rc_context({**_SETTINGS, "axes.prop_cycle": mpl.rcsetup.cycler("color", COLOURS)}):
+        yield plt
+
+
+def add_caption(figure: Any, text: str) -> None:
+    """Write a caption below a figure in constrained layout."""
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color=_MUTED)
+
+
+def format_steps(axes: Any, label: str = "environment steps") -> None:
+    """Label an axis of steps, with k and M for thousands and millions."""
+    from matplotlib.ticker import EngFormatter
+
+    axes.set_xlabel(label)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
