@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import pickle
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 from nanobind import stubgen
 
 import recollect as rc
-from recollect import errors
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,27 +35,6 @@ def test_all_is_what_there_is() -> None:
 
 def test_version() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == rc.__version__
-
-
-def test_every_error_is_in_the_tree() -> None:
-    drawn = errors.__doc__ or ""
-    for name, value in vars(errors).items():
-        if inspect.isclass(value) and issubclass(value, errors.RecollectError) and not name.startswith("_"):
-            assert name in drawn
-            assert name in errors.__all__
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        errors.OptionError("a", "b", 3, "d"),
-        errors.MissingExtra("torch", "torch"),
-        errors.StepError((errors.Problem("a", "b", "c"), errors.Problem("d", "e", "f", "g"))),
-    ],
-)
-def test_errors_travel_between_processes(error: errors.RecollectError) -> None:
-    again = pickle.loads(pickle.dumps(error))
-    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 def test_only_memory_and_networks_open_the_core() -> None:

@@ -92,7 +92,6 @@ def test_the_dead_strike_no_more() -> None:
     won = []
     for seed in range(200):
         env = placed([(10, 10)], [(11, 10)])
-        env._dice.begin(np.full(1, 0))  # type: ignore[union-attr]
         env.reset(seed=seed)
         env.field.hit_points[:] = 0
         for unit, cell in ((0, (10, 10)), (env.field.team, (11, 10))):

@@ -134,7 +134,7 @@ def test_an_exception_comes_with_its_own_traceback(faulty: Any) -> None:
 def test_an_evaluation_ends_where_episodes_do_not(faulty: Any, tmp_path: Path) -> None:
     few = {**FEW, "eval_max_steps": 30, "env_options": {"length": 0}}
     with pytest.warns(
-        UserWarning, match=r"2 of 2 episodes of faulty did not end within 30 steps and are taken as they"
+        UserWarning, match=r"2 of 2 episodes of faulty did not end within 30 steps and count as they are"
     ):
         result = train.run(SMALL, "faulty", folder=tmp_path / "run", **few)
     assert result.metrics["length"] == 30
@@ -161,9 +161,10 @@ def test_environments_of_ones_own_and_vectors_too(monkeypatch: pytest.MonkeyPatc
     """Whatever steps, its exceptions come named, with the traceback that leads to the fault."""
     from recollect.envs.adapters import FromGymnasiumVector
 
-    vector = FromGymnasiumVector(gymnasium.make_vec("CartPole-v1", 2))
+    made = gymnasium.make_vec("CartPole-v1", 2)
+    vector = FromGymnasiumVector(made)
     vector.reset(seed=0)
-    monkeypatch.setattr(vector._envs, "step", lambda action: 1 / 0)
+    monkeypatch.setattr(made, "step", lambda action: 1 / 0)
     with pytest.raises(rc.errors.EnvError, match=r"^step of CartPole-v1 must not raise, got Traceback"):
         vector.step(np.zeros((2, 1), int))
 

@@ -256,12 +256,12 @@ def test_enemies_walk_until_someone_is_in_reach() -> None:
     env.reset(seed=0)
     start = env.battle.pos.copy()
     for _ in range(3):
-        env.step(np.ones((8, 2), int))
+        step = env.step(np.ones((8, 2), int))
     assert (env.battle.pos[0, 2:] < start[0, 2:] - 3).all()
     np.testing.assert_allclose(env.battle.pos[:, :2], start[:, :2], atol=0.75)
     assert (env.battle.prey == -1).all()
     for _ in range(12):
-        step = env.step(np.where(env._seen["avail_actions"][..., 1], 1, 0))
+        step = env.step(np.where(step.obs["avail_actions"][..., 1], 1, 0))
     assert (env.battle.prey >= 0).any(axis=0).all()
     assert step.obs["obs"].shape == (8, 2, 4 + 10 + 5 + 1)
 

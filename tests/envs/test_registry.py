@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import recollect as rc
 from recollect import envs
 from recollect.envs import particle, registry
-from recollect.envs.video import save_video
 
 
 @pytest.mark.parametrize(
@@ -85,52 +82,6 @@ def test_bodies_far_outside_are_in_the_picture() -> None:
     env.pos[0, :, 0] = (30.0, -20.0)
     env.look()
     assert env.render().shape == (360, 360, 3)
-
-
-@pytest.mark.parametrize("ending", ["gif", "mp4"])
-def test_films(tmp_path: Path, ending: str) -> None:
-    env = envs.make("simple_tag")
-    env.reset(seed=0)
-    pictures = []
-    for _ in range(6):
-        env.step({"adversary/action": np.full((1, 3), 2), "agent/action": np.full((1, 1), 1)})
-        pictures.append(env.render()[: -1 if ending == "mp4" else None])  # an odd height too
-    path = save_video(tmp_path / "new" / f"film.{ending}", pictures, fps=5)
-    assert path.stat().st_size > 1000
-    if ending == "gif":
-        with Image.open(path) as film:
-            assert film.n_frames == 6  # type: ignore[attr-defined]
-            assert film.info["duration"] == 200
-            film.seek(5)
-            shown = np.asarray(film.convert("RGB")).astype(int)
-        assert np.abs(shown - pictures[5]).mean() < 3
-    else:
-        import imageio_ffmpeg
-
-        command = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
-        raw = subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout
-        frames = np.frombuffer(raw, np.uint8).reshape(6, 360, 360, 3)
-        assert np.abs(frames[3][:-1].astype(int) - pictures[3]).mean() < 6
-
-
-def test_films_that_cannot_be(tmp_path: Path) -> None:
-    picture = np.zeros((4, 4, 3), np.uint8)
-    for name, pictures, fps, message in (
-        ("a.avi", [picture], 5, "path must end in .gif or .mp4, got"),
-        ("a.gif", [], 5, "pictures must be at least one, got none"),
-        ("a.gif", [picture], 0, "fps must be from 0.1 to 1000, got 0"),
-        (
-            "a.gif",
-            [picture, picture[1:]],
-            5,
-            "pictures must be bytes of one shape [height, width, 3], got uint8[3, 4, 3]",
-        ),
-        ("a.gif", [picture * 1.0], 5, "pictures must be bytes of one shape [height, width, 3], got float64[4, 4, 3]"),
-    ):
-        with pytest.raises(rc.errors.OptionError) as caught:
-            save_video(tmp_path / name, pictures, fps=fps)
-        assert str(caught.value).startswith(message)
-    assert not list(tmp_path.iterdir())
 
 
 def test_as_a_program() -> None:

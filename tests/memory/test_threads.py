@@ -44,8 +44,8 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[rc.Stora
 class Crowd:
     """Eight threads that append, extend, sample, update_priorities, save, forget and cut until the time is over."""
 
-    def __init__(self, memory: rc.Memory, folder: Path) -> None:
-        self.memory, self.folder = memory, folder
+    def __init__(self, memory: rc.Memory, storage: rc.Storage, folder: Path) -> None:
+        self.memory, self.storage, self.folder = memory, storage, folder
         self.errors: list[str] = []
         self.stop = threading.Event()
         self.counts = dict.fromkeys(("rows", "batches", "saves", "forks"), 0)
@@ -109,7 +109,7 @@ class Crowd:
         assert len(self.memory) <= self.memory.capacity
 
     def save(self) -> None:
-        journal = None if self.memory._ground.others else (None, "written")[self.counts["saves"] % 2]
+        journal = None if isinstance(self.storage, rc.Shared) else (None, "written")[self.counts["saves"] % 2]
         self.memory.save(self.folder, journal=journal)
         self.counts["saves"] += 1
         if self.counts["saves"] % 5 == 1:
@@ -131,7 +131,7 @@ class Crowd:
 
 def crowd(storage: rc.Storage, window: rc.Window, folder: Path) -> Crowd:
     memory = rc.Memory(checkable.SCHEMA, 2 * SPAN, 2, storage=storage, window=window, sampler=rc.Prioritized(), seed=0)
-    return Crowd(memory, folder)
+    return Crowd(memory, storage, folder)
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -168,13 +168,16 @@ def again(storage: Any, number: int) -> Any:
 
 def fork(group: Crowd) -> None:
     """A child that does everything with the memory as it was at that moment, within ten seconds."""
-    if in_a_child(lambda: use_as_a_child(group.memory, group.folder.with_name(f"child-{os.getpid()}"))) != 0:
+    if (
+        in_a_child(lambda: use_as_a_child(group.memory, group.storage, group.folder.with_name(f"child-{os.getpid()}")))
+        != 0
+    ):
         raise AssertionError("the child failed or hung")
     group.counts["forks"] += 1
 
 
-def use_as_a_child(memory: rc.Memory, folder: Path) -> None:
-    own = not memory._ground.guarded
+def use_as_a_child(memory: rc.Memory, storage: rc.Storage, folder: Path) -> None:
+    own = isinstance(storage, rc.Ram)
     assert memory.ready >= 0
     assert 0 <= len(memory) <= memory.capacity
     if memory.ready:

@@ -1,0 +1,22 @@
+"""What the command changes about its process."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recollect.cli.process import settle_process
+from recollect.errors import OptionError
+
+
+def test_threads_of_torch() -> None:
+    before = torch.get_num_threads()
+    try:
+        settle_process(2)
+        assert torch.get_num_threads() == 2
+        with pytest.raises(OptionError) as refused:
+            settle_process(0)
+        assert str(refused.value) == "threads must be at least 1, got 0"
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,49 @@
+"""Files that are replaced whole, and links that are not followed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect import files
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files.put(path, b"old")
+    files.put(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    files.put(path, b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for call in ("fsync", "replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(files.os, call, fail)
+            with pytest.raises(OSError, match="No space left"):
+                files.put(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    precious, link = tmp_path / "precious", tmp_path / "link"
+    precious.write_text("precious")
+    link.symlink_to(precious)
+    files.put(link, b"new")
+    assert (link.read_bytes(), link.is_symlink()) == (b"new", False)
+    link.unlink()
+    link.symlink_to(precious)
+    assert files.own(link) == link
+    assert not link.is_symlink()
+    assert not link.exists()
+    assert files.own(precious).read_text() == "precious"
