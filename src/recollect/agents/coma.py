@@ -27,7 +27,7 @@ from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
@@ -133,7 +133,7 @@ class COMA:
     """
 
     def __init__(self, config: COMAConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self.steps, self._version = config, 0, 0, 0
+        self.config = config
         self.groups: tuple[AgentGroup, ...] = env.groups
         self._shared_reward = env.shared_reward
         for group in env.groups:
@@ -184,8 +184,8 @@ class COMA:
         if config.normalize_obs:  # only now: the rollout was of policies that read the old ones
             self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
         memory.clear()
-        self.updates, self.steps, self._version = self.updates + 1, self.steps + steps, self._version + 1
-        if config.tau or self.updates % config.target_update_interval == 0:
+        self.networks.count_update(steps)
+        if config.tau or self.networks.updates % config.target_update_interval == 0:
             for _, critic in self.trained:
                 critic.update_target(config.tau or 1.0)
         values = torch.stack(list(metrics.values())).tolist()
@@ -272,13 +272,13 @@ class COMA:
 
     def _step(self, trained: Any, loss: Tensor) -> Tensor:
         config = self.config
-        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.steps)
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.steps)
         found: Tensor = trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
         return found
 
     def weights(self) -> Weights:
         """The policies."""
-        return published(self._version, self._acting)
+        return self.networks.publish(self._acting)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
         """Agents that act with the weights of now."""
@@ -296,11 +296,8 @@ class COMA:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        counts = {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
-        return self.networks.state_dict() | counts
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self.steps = int(state["updates"]), int(state["steps"])
-        self._version += 1

@@ -28,7 +28,7 @@ from recollect.agents.settings import (
     PERSettings,
     ReplaySettings,
 )
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.encoders import ENCODERS
@@ -155,7 +155,7 @@ class DQN:
     """
 
     def __init__(self, config: DQNConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self.group: AgentGroup = env.groups[0]
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         names = ("hidden", "activation", "init", "dueling", "distribution", "atoms", "v_min", "v_max", "noisy_sigma")
@@ -185,14 +185,14 @@ class DQN:
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of the network; metrics, and what a row's priority is made of ``[B]``."""
         config = self.config
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         if config.noisy_sigma:
             draw_noise(self.online, self.networks.generator)
             draw_noise(self.target, self.networks.generator)
         loss, error, q = self.loss(to_torch(dict(batch), self.networks.device))
-        scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
-        if self.updates % config.target_every == 0:
+        if self.networks.updates % config.target_every == 0:
             self.trained.update_target(config.tau)
         return {"loss": loss.detach(), "grad_norm": norm, "q": q.mean()}, error
 
@@ -229,7 +229,7 @@ class DQN:
 
     def weights(self) -> Weights:
         """The network."""
-        return published(self._version, self.online)
+        return self.networks.publish(self.online)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> QActor:
         """An agent that acts with the weights of now."""
@@ -250,13 +250,12 @@ class DQN:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | self._replay.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict() | self._replay.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
         self._replay.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1
 
 
 def _chosen(values: Tensor, action: Tensor) -> Tensor:

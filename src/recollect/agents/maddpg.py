@@ -21,7 +21,7 @@ from recollect.agents.policy_modules import DeterministicPolicy
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
-from recollect.agents.state import Networks, Trained, published
+from recollect.agents.state import Networks, Trained
 from recollect.agents.transitions import GroupBatch, GroupReader
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
@@ -196,7 +196,7 @@ class MADDPG:
             if name != "all" and name not in [group.name for group in groups]:
                 known = ", ".join(group.name or "(one group without a name)" for group in groups)
                 raise OptionError("group", f"be one of {known}, or all", repr(name))
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
@@ -236,7 +236,7 @@ class MADDPG:
             recent: What agents did lately, for inferred policies; None: those of the batch.
         """
         config = self.config
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         rows = to_torch(dict(batch), self.networks.device)
         data = [group.reader.transitions(rows) for group in self.groups]
         with torch.no_grad():
@@ -253,7 +253,7 @@ class MADDPG:
             metrics[group.spec.key("critic_grad_norm")] = self._step(index, "critic", loss)
             metrics[group.spec.key("critic_loss")] = loss.detach()
             td_errors.append(td_error.detach())
-        if self.updates % config.policy_delay == 0:
+        if self.networks.updates % config.policy_delay == 0:
             for index, group in enumerate(self.groups):
                 loss = self.actor_loss(index, data)
                 metrics[group.spec.key("actor_grad_norm")] = self._step(index, "policy", loss)
@@ -315,12 +315,12 @@ class MADDPG:
 
     def _step(self, index: int, what: str, loss: Tensor) -> Tensor:
         config = self.config
-        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         return self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
 
     def weights(self) -> Weights:
         """The policies, and the running statistics of what they read."""
-        return published(self._version, self._acting)
+        return self.networks.publish(self._acting)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> MADDPGActor:
         """Agents that act with the weights of now."""
@@ -337,12 +337,11 @@ class MADDPG:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1
 
 
 def _alive(agent_mask: Tensor | None, values: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.agents.interface import Weights
-from recollect.agents.state import below, load_weights
+from recollect.agents.state import below, load_newer
 from recollect.agents.transitions import GroupReader
 from recollect.learn.exploration import GaussianNoise, Noise, OrnsteinUhlenbeck
 from recollect.learn.policies import Policy
@@ -100,9 +100,7 @@ class MADDPGActor:
 
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
-        if weights.version != self._version:
-            load_weights(self._networks, weights)
-            self._version = weights.version
+        self._version = load_newer(self._networks, weights, self._version)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

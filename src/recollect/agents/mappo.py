@@ -23,7 +23,7 @@ from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
@@ -155,7 +155,7 @@ class MAPPO:
     """
 
     def __init__(self, config: MAPPOConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self.steps, self._version = config, 0, 0, 0
+        self.config = config
         self.groups: tuple[AgentGroup, ...] = env.groups
         self._team = env.shared_reward or config.reward in ("sum", "mean")
         self.mean_field = MeanField(env.groups, config.neighbours, config.radius)
@@ -221,14 +221,14 @@ class MAPPO:
         if config.normalize_obs:  # only now: the rollout was of policies that read the old ones
             self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
         memory.clear()
-        self.updates, self.steps, self._version = self.updates + 1, self.steps + steps, self._version + 1
+        self.networks.count_update(steps)
         means = torch.stack([torch.stack(list(metrics.values())) for metrics in found]).mean(dim=0).tolist()
         return {**dict(zip(found[0], means, strict=True)), "samples": steps * config.epochs}
 
     def update(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> dict[str, Tensor]:
         """One step of all networks from rows ``[R, ...]``, which are sequences if networks are recurrent."""
         config, metrics = self.config, dict[str, Tensor]()
-        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.steps)
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.steps)
         how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": lr_scale}
         rows = self.obs_norm(rows)
         for index, group in enumerate(self.groups):
@@ -316,7 +316,7 @@ class MAPPO:
 
     def weights(self) -> Weights:
         """The policies, and the critics that rows' values are of."""
-        return published(self._version, self._acting)
+        return self.networks.publish(self._acting)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
         """Agents that act with the weights of now."""
@@ -334,11 +334,8 @@ class MAPPO:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        counts = {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
-        return self.networks.state_dict() | counts
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self.steps = int(state["updates"]), int(state["steps"])
-        self._version += 1

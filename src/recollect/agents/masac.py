@@ -24,7 +24,7 @@ from recollect.agents.presets import masac_presets
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, TemperatureSettings
-from recollect.agents.state import Networks, Trained, published
+from recollect.agents.state import Networks, Trained
 from recollect.agents.stochastic_actor import Acting, StochasticActor
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
@@ -119,7 +119,7 @@ class MASAC:
     """
 
     def __init__(self, config: MASACConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self.groups: tuple[AgentGroup, ...] = env.groups
         self._shared_reward = env.shared_reward
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
@@ -180,7 +180,7 @@ class MASAC:
 
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
         """One step of all networks; metrics, and temporal-difference errors ``[2, B, A]`` of every group."""
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         raw = to_torch(dict(batch), self.networks.device)
         self.obs_norm.update(raw)
         rows, ahead = self.obs_norm(raw), self.obs_norm(seen_after(self.groups, raw))
@@ -277,12 +277,12 @@ class MASAC:
 
     def _step(self, index: int, what: str, loss: Tensor) -> Tensor:
         config = self.config
-        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         return self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
 
     def weights(self) -> Weights:
         """The policies."""
-        return published(self._version, self._acting)
+        return self.networks.publish(self._acting)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
         """Agents that act with the weights of now."""
@@ -300,9 +300,8 @@ class MASAC:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1

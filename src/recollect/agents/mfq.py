@@ -23,7 +23,7 @@ from recollect.agents.presets import mfq_presets
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
-from recollect.agents.state import Networks, Trained, published
+from recollect.agents.state import Networks, Trained
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks
@@ -158,7 +158,7 @@ class MFQ:
     """
 
     def __init__(self, config: MFQConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self.groups: tuple[AgentGroup, ...] = env.groups
         self._shared_reward = env.shared_reward
         self.mean_field = MeanField(env.groups, config.neighbours, config.radius)
@@ -197,10 +197,10 @@ class MFQ:
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
         """One step of all networks; metrics, and temporal-difference errors ``[B, A]`` of every group."""
         config = self.config
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         rows = to_torch(dict(batch), self.networks.device)
         ahead = self.mean_field.following(rows, seen_after(self.groups, rows))
-        scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         metrics, td_errors = dict[str, Tensor](), []
         for index, group in enumerate(self.groups):
             loss, td_error = self.loss(index, rows, ahead)
@@ -218,7 +218,7 @@ class MFQ:
         group, fields = self.groups[index], fields_of_group(self.groups[index], rows)
         with torch.no_grad():
             next_q = self.targets[index](ahead)
-            steps = self.config.learning_starts + self.updates * self.config.update_every
+            steps = self.config.learning_starts + self.networks.updates * self.config.update_every
             policy = self.targets[index].policy(next_q, ahead, self.temperature(steps))
             next_value = (policy.log_probs.exp() * next_q).sum(dim=-1)
             if group.mask and not self._shared_reward:  # who is gone earns nothing more
@@ -242,7 +242,7 @@ class MFQ:
 
     def weights(self) -> Weights:
         """The networks."""
-        return published(self._version, self._acting)
+        return self.networks.publish(self._acting)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> MFQActor:
         """Agents that act with the weights of now."""
@@ -256,9 +256,8 @@ class MFQ:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1

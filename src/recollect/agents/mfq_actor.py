@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recollect.agents.interface import Weights
 from recollect.agents.mean_field import MeanField
-from recollect.agents.state import load_weights
+from recollect.agents.state import load_newer
 from recollect.tensors import from_env
 
 __all__ = ["MFQActor"]
@@ -74,9 +74,7 @@ class MFQActor:
 
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
-        if weights.version != self._version:
-            load_weights(self._networks, weights)
-            self._version = weights.version
+        self._version = load_newer(self._networks, weights, self._version)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

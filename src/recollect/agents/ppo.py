@@ -22,7 +22,7 @@ from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
 from recollect.learn.encoders import ENCODERS
@@ -131,7 +131,7 @@ class PPO:
     """
 
     def __init__(self, config: PPOConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self.steps, self._version = config, 0, 0, 0
+        self.config = config
         self.groups = env.groups
         self._value_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         names = ("hidden", "recurrent", "activation", "init", "shared_encoder", "critic", "value_norm", "log_std")
@@ -171,7 +171,7 @@ class PPO:
         if config.normalize_obs:  # only now: the rollout was of a policy that read the old ones
             self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
         memory.clear()
-        self.updates, self.steps, self._version = self.updates + 1, self.steps + steps, self._version + 1
+        self.networks.count_update(steps)
         means = torch.stack([torch.stack(list(metrics.values())) for metrics in found]).mean(dim=0).tolist()
         return {**dict(zip(found[0], means, strict=True)), "samples": steps * config.epochs}
 
@@ -179,7 +179,7 @@ class PPO:
         """One step of the networks from rows ``[R, ...]``, which are sequences if networks are recurrent."""
         config = self.config
         loss, metrics = self.loss(self.obs_norm(rows), packed)
-        scale = linear(1.0, config.lr_end, config.lr_steps, self.steps)
+        scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.steps)
         norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
         return metrics | {"grad_norm": norm}
 
@@ -235,7 +235,7 @@ class PPO:
 
     def weights(self) -> Weights:
         """The policy, and the critic that rows' values are of."""
-        return published(self._version, self._acting)
+        return self.networks.publish(self._acting)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> SoloActor:
         """An agent that acts with the weights of now."""
@@ -252,11 +252,8 @@ class PPO:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        counts = {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
-        return self.networks.state_dict() | counts
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self.steps = int(state["updates"]), int(state["steps"])
-        self._version += 1

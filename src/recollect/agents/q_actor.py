@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
-from recollect.agents.state import load_weights
+from recollect.agents.state import load_newer
 from recollect.envs.interface import Array
 from recollect.learn.noisy import draw_noise, without_noise
 from recollect.learn.q_network import QNetwork
@@ -80,9 +80,8 @@ class QActor:
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
         if weights.version != self._version:
-            load_weights(self._network, weights)
+            self._version = load_newer(self._network, weights, self._version)
             without_noise(self._network)
-            self._version = weights.version
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

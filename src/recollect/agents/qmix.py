@@ -28,7 +28,7 @@ from recollect.agents.qmix_actor import QMIXActor
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn.encoders import ENCODERS
@@ -212,7 +212,7 @@ class QMIX:
         device: torch.device | str = "cpu",
         seed: int = 0,
     ) -> None:
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self._groups, self._shared_reward = env.groups, env.shared_reward
         self._names = [group.name or "agents" for group in env.groups]
         own = config.own_reward and not env.shared_reward
@@ -258,14 +258,14 @@ class QMIX:
         config = self.config
         packed = pack_sequences(np.asarray(batch["lengths"]))
         loss, td_error, metrics = self.loss(batch, packed)
-        lr_scale = linear(1.0, config.lr_end, config.lr_episodes, self.updates * config.update_every)
+        lr_scale = linear(1.0, config.lr_end, config.lr_episodes, self.networks.updates * config.update_every)
         set_lr(self.optimizer, config.lr * lr_scale)
         for parameter in self._parameters:
             parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         grad_norm = clip_grad_norm_(self._parameters, config.max_grad_norm or math.inf)
         self.optimizer.step()
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         self._update_targets()
         errors = td_error.new_zeros(len(batch["lengths"])).index_add_(0, self._index(packed.episode), td_error)
         return {**metrics, "grad_norm": grad_norm}, errors / self._index(batch["lengths"])
@@ -350,7 +350,9 @@ class QMIX:
         """A soft update, or from time to time a hard one."""
         config = self.config
         first, every = max(config.learning_starts, 1), config.target_update_interval
-        then, now = ((first + n * config.update_every) // every for n in (self.updates - 2, self.updates - 1))
+        then, now = (
+            (first + n * config.update_every) // every for n in (self.networks.updates - 2, self.networks.updates - 1)
+        )
         if config.tau or now > then:
             self._polyak.update(config.tau or 1.0)
 
@@ -359,7 +361,7 @@ class QMIX:
 
     def weights(self) -> Weights:
         """The agents' networks."""
-        return published(self._version, self._acting)
+        return self.networks.publish(self._acting)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> QMIXActor:
         """Agents that act with the weights of now."""
@@ -376,9 +378,8 @@ class QMIX:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recollect.agents.interface import Weights
 from recollect.agents.q_networks import QNetworks
-from recollect.agents.state import load_weights
+from recollect.agents.state import load_newer
 from recollect.learn.exploration import epsilon_greedy, greedy
 from recollect.learn.schedules import linear
 from recollect.tensors import from_env
@@ -73,9 +73,7 @@ class QMIXActor:
 
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
-        if weights.version != self._version:
-            load_weights(self._networks, weights)
-            self._version = weights.version
+        self._version = load_newer(self._networks, weights, self._version)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

@@ -22,7 +22,7 @@ from recollect.agents.recurrent_q import RecurrentQ, RecurrentQActor
 from recollect.agents.replay import sampler_of
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
 from recollect.learn.encoders import ENCODERS
@@ -146,7 +146,7 @@ class R2D2:
     """
 
     def __init__(self, config: R2D2Config, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self.group = env.groups[0]
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         encoder = resolve("encoder", config.encoder, ENCODERS)
@@ -171,15 +171,15 @@ class R2D2:
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of the network; metrics, and priorities of the sequences ``[B]``."""
         config = self.config
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         td_error, mask, q = self.td_error(batch)
         loss = self._td_loss(td_error)
         if config.per_alpha:
             loss = loss * torch.as_tensor(batch["weights"], dtype=torch.float32, device=q.device)[:, None]
         loss = masked_mean(loss, mask)
-        scale = linear(1.0, config.lr_end, config.lr_steps, self.updates * config.update_every)
+        scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
-        if self.updates % config.target_every == 0:
+        if self.networks.updates % config.target_every == 0:
             self.trained.update_target(config.tau)
         size = td_error.detach().abs() * mask
         mean, eta = size.sum(dim=1) / mask.sum(dim=1), config.priority_eta
@@ -236,7 +236,7 @@ class R2D2:
 
     def weights(self) -> Weights:
         """The network."""
-        return published(self._version, self.online)
+        return self.networks.publish(self.online)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> RecurrentQActor:
         """An agent that acts with the weights of now."""
@@ -254,12 +254,11 @@ class R2D2:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1
 
 
 @final

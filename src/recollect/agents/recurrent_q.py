@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
-from recollect.agents.state import load_weights
+from recollect.agents.state import load_newer
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.encoders import Encoder, EncoderFactory
@@ -103,9 +103,7 @@ class RecurrentQActor:
 
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
-        if weights.version != self._version:
-            load_weights(self._network, weights)
-            self._version = weights.version
+        self._version = load_newer(self._network, weights, self._version)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from recollect.agents.r2d2 import R2D2Config
 from recollect.agents.sac import SACConfig
 from recollect.agents.td3 import TD3Config
 from recollect.errors import OptionError
+from recollect.wording import did_you_mean
 
 __all__ = ["algorithms", "default_num_envs", "find", "register", "summary"]
 
@@ -74,8 +74,7 @@ def find(name: Any) -> Any:
     """The settings of an algorithm as they are by default."""
     if isinstance(name, str) and name in _ALGORITHMS:
         return _ALGORITHMS[name]
-    near = difflib.get_close_matches(str(name), _ALGORITHMS, 1, 0.5)
-    remedy = f"Did you mean {near[0]!r}?" if near else "One of your own: --import the module that registers it."
+    remedy = did_you_mean(name, _ALGORITHMS, "One of your own: --import the module that registers it.")
     raise OptionError("algorithm", f"be one of {', '.join(_ALGORITHMS)}", repr(name), remedy)
 
 

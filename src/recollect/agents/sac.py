@@ -31,7 +31,7 @@ from recollect.agents.settings import (
     TemperatureSettings,
 )
 from recollect.agents.solo_policy import ActorCritic, SoloActor
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn.critics import Critics, Temperature
@@ -125,7 +125,7 @@ class SAC:
     """
 
     def __init__(self, config: SACConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         how: dict[str, Any] = {
             **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
@@ -165,9 +165,9 @@ class SAC:
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of everything; metrics, and temporal-difference errors ``[2, B]``."""
         config = self.config
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         rows = to_torch(dict(batch), self.networks.device)
-        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.updates * config.update_every))
+        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.networks.updates * config.update_every))
         how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
         loss, td_error, q = self.critic_loss(rows)
         metrics = {"critic_loss": loss.detach(), "critic_grad_norm": self._critics.step(loss, **how), "q": q.mean()}
@@ -222,7 +222,7 @@ class SAC:
 
     def weights(self) -> Weights:
         """The policy."""
-        return published(self._version, nn.ModuleList([self.policy, self._as_it_is]))
+        return self.networks.publish(nn.ModuleList([self.policy, self._as_it_is]))
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> SoloActor:
         """An agent that acts with the weights of now."""
@@ -240,10 +240,9 @@ class SAC:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | self._replay.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict() | self._replay.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
         self._replay.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1

@@ -21,7 +21,7 @@ from recollect.learn.optimizers import (
 )
 from recollect.learn.polyak import Polyak
 
-__all__ = ["Networks", "Trained", "below", "load_weights", "published"]
+__all__ = ["Networks", "Trained", "below", "load_newer"]
 
 
 @final
@@ -59,9 +59,10 @@ class Trained:
 
 @final
 class Networks:
-    """Networks by name, their optimisers, and a generator, all on one device.
+    """Networks by name, their optimisers, a generator, and counts of updates and of steps learned from.
 
     Args:
+        device: Of all of them.
         seed: Of the networks' weights and of the generator.
     """
 
@@ -72,7 +73,7 @@ class Networks:
         # Nothing is drawn on the device "meta", but torch wants a generator of another.
         place = "cpu" if self.device.type == "meta" else self.device
         self.generator = torch.Generator(place).manual_seed(seed)
-        self._seed = seed
+        self.updates, self.steps, self._version, self._seed = 0, 0, 0, seed
 
     @contextmanager
     def seeded(self) -> Iterator[torch.Generator]:
@@ -105,12 +106,22 @@ class Networks:
         self.optimizers[name] = made.optimizer
         return made
 
+    def count_update(self, steps: int = 0) -> None:
+        """Count an update from so many steps; what is published from now on is a new version."""
+        self.updates, self.steps, self._version = self.updates + 1, self.steps + steps, self._version + 1
+
+    def publish(self, module: nn.Module) -> Weights:
+        """A module's parameters and buffers, for actors."""
+        tensors = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers())
+        return Weights(self._version, {name: value.detach() for name, value in tensors.items()})
+
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as copies on the CPU."""
         kept = {f"networks.{name}": value for name, value in self.modules.state_dict().items()}
         for name, optimizer in self.optimizers.items():
             kept |= {f"optimizers.{name}/{part}": value for part, value in optimizer_state(optimizer).items()}
         kept["generator"] = self.generator.get_state()
+        kept |= {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
         return {name: value.detach().cpu().clone() for name, value in kept.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -119,6 +130,8 @@ class Networks:
         for name, optimizer in self.optimizers.items():
             load_optimizer(optimizer, below(state, f"optimizers.{name}/"))
         self.generator.set_state(state["generator"])
+        self.updates, self.steps = int(state["updates"]), int(state["steps"])
+        self._version += 1
 
 
 def below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -126,14 +139,10 @@ def below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
-def published(version: int, module: nn.Module) -> Weights:
-    """A module's parameters and buffers, for actors."""
-    tensors = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers())
-    return Weights(version, {name: value.detach() for name, value in tensors.items()})
-
-
 @torch.no_grad()
-def load_weights(module: nn.Module, weights: Weights) -> None:
-    """Copy published weights into a module of the same make."""
-    for name, value in (*module.named_parameters(), *module.named_buffers()):
-        value.copy_(weights.tensors[name])
+def load_newer(module: nn.Module, weights: Weights, version: int) -> int:
+    """Copy published weights into a module of the same make, unless it has that version; the version it has then."""
+    if weights.version != version:
+        for name, value in (*module.named_parameters(), *module.named_buffers()):
+            value.copy_(weights.tensors[name])
+    return weights.version

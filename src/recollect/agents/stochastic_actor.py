@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic, one_step
 from recollect.agents.interface import Weights
 from recollect.agents.mean_field import MeanField
-from recollect.agents.state import load_weights
+from recollect.agents.state import load_newer
 from recollect.envs.interface import AgentGroup
 from recollect.learn.policy_heads import policy_head
 from recollect.schema import Field
@@ -148,9 +148,7 @@ class StochasticActor:
 
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
-        if weights.version != self._version:
-            load_weights(self._acting, weights)
-            self._version = weights.version
+        self._version = load_newer(self._acting, weights, self._version)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

@@ -20,7 +20,7 @@ from recollect.agents.policy_modules import TanhAction
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
-from recollect.agents.state import Networks, published
+from recollect.agents.state import Networks
 from recollect.agents.td3_actor import DeterministicActor, TanhPolicy
 from recollect.envs.interface import Env
 from recollect.learn.critics import Critics
@@ -116,7 +116,7 @@ class TD3:
     """
 
     def __init__(self, config: TD3Config, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.updates, self._version = config, 0, 0
+        self.config = config
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         how: dict[str, Any] = {
             **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
@@ -150,13 +150,13 @@ class TD3:
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of the critics, and of the policy when it is due; metrics, and errors ``[N, B]``."""
         config = self.config
-        self.updates, self._version = self.updates + 1, self._version + 1
+        self.networks.count_update()
         rows = to_torch(dict(batch), self.networks.device)
-        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.updates * config.update_every))
+        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.networks.updates * config.update_every))
         how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
         loss, td_error, q = self.critic_loss(rows)
         metrics = {"critic_loss": loss.detach(), "critic_grad_norm": self._critics.step(loss, **how), "q": q.mean()}
-        if self.updates % config.policy_delay == 0:
+        if self.networks.updates % config.policy_delay == 0:
             loss = self.actor_loss(rows)
             metrics |= {"actor_loss": loss.detach(), "actor_grad_norm": self._policy.step(loss, **how)}
             self._policy.update_target(config.tau)
@@ -188,7 +188,7 @@ class TD3:
 
     def weights(self) -> Weights:
         """The policy."""
-        return published(self._version, self.policy)
+        return self.networks.publish(self.policy)
 
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> DeterministicActor:
         """An agent that acts with the weights of now."""
@@ -206,10 +206,9 @@ class TD3:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning depends on."""
-        return self.networks.state_dict() | self._replay.state_dict() | {"updates": torch.tensor(self.updates)}
+        return self.networks.state_dict() | self._replay.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
         self._replay.load_state_dict(state)
-        self.updates, self._version = int(state["updates"]), self._version + 1

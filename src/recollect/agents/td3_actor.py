@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from recollect.agents.interface import Weights
-from recollect.agents.state import load_weights
+from recollect.agents.state import load_newer
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.learn.actions import BoxActions
@@ -113,9 +113,7 @@ class DeterministicActor:
 
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
-        if weights.version != self._version:
-            load_weights(self._policy, weights)
-            self._version = weights.version
+        self._version = load_newer(self._policy, weights, self._version)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""

@@ -1,8 +1,7 @@
-"""PyMARL's, EPyMARL's and PyMARL2's keys, and what they are here."""
+"""Translation of PyMARL's, EPyMARL's and PyMARL2's keys to settings."""
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, final
@@ -12,6 +11,7 @@ from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.agents.registry import find
 from recollect.errors import OptionError
+from recollect.wording import did_you_mean
 
 __all__ = ["CONFIGS", "RUN", "SWITCHES", "Words", "like", "one_of", "only", "unknown"]
 
@@ -45,7 +45,7 @@ _NOTHING = (
     *("log_interval", "runner_log_interval", "learner_log_interval"),
     *("wandb_team", "wandb_project", "wandb_mode"),
 )
-"""These and switches change nothing here: everything is logged, saved and computed by the processor anyway."""
+"""Keys without effect here: logging, saving and devices are set otherwise."""
 _KINDS: dict[type, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
 
 
@@ -56,11 +56,11 @@ class Words(ABC):
     keys: ClassVar[Mapping[str, str]]
     """Keys that are a setting of the same meaning."""
     special: ClassVar[Mapping[str, tuple[str, ...]]]
-    """Keys that mean something else than one setting of the same kind, taken in this order, and what they become."""
+    """Keys that become several settings or another kind, processed in this order, with their defaults."""
     only: ClassVar[Mapping[str, tuple[Any, ...]]]
-    """Keys that can be nothing else here."""
+    """Keys with a single supported value."""
     nothing: ClassVar[tuple[str, ...]]
-    """Keys that change nothing here."""
+    """Keys without effect here."""
 
     @abstractmethod
     def begin(
@@ -150,7 +150,7 @@ class _QLearning(Words):
         """A key that means several settings."""
         if key == "batch_size":
             algorithm |= dict.fromkeys(("batch_size", "learning_starts"), like(key, value, 32))
-        elif key == "batch_size_run":  # one update for as many episodes as were run side by side
+        elif key == "batch_size_run":  # one update for each round of parallel episodes
             run["num_envs"] = algorithm["update_every"] = like(key, value, 1)
         elif key == "mixer":
             one_of(key, value, self.mixers)
@@ -174,7 +174,7 @@ class _QLearning(Words):
 
 
 class _PolicyGradient(Words):
-    """What EPyMARL's learners from rollouts have in common: as many episodes side by side as an update has."""
+    """EPyMARL's on-policy learners: as many parallel episodes as an update uses."""
 
     only: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         **_ONLY,
@@ -235,11 +235,11 @@ class _PolicyGradient(Words):
 
     @abstractmethod
     def targets(self, key: str, value: Any, algorithm: dict[str, Any]) -> None:
-        """How target critics follow."""
+        """The update of target critics."""
 
     @abstractmethod
     def own_reward(self, key: str, algorithm: dict[str, Any]) -> None:
-        """Agents learn from rewards of their own."""
+        """Learn from per-agent rewards."""
 
     @abstractmethod
     def own_obs(self, algorithm: dict[str, Any]) -> None:
@@ -262,10 +262,12 @@ class _PPO(_PolicyGradient):
         """Softly."""
         algorithm["target_tau"] = like(key, value, 1.0)
         if not 0 < algorithm["target_tau"] <= 1:
-            raise OptionError(key, "be above 0 and at most 1 here", repr(value), "Target critics follow softly.")
+            raise OptionError(
+                key, "be above 0 and at most 1 here", repr(value), "Target critics are updated softly (tau)."
+            )
 
     def own_reward(self, key: str, algorithm: dict[str, Any]) -> None:
-        """Agents learn from rewards of their own."""
+        """Learn from per-agent rewards."""
         del key
         algorithm["reward"] = "own"
 
@@ -303,7 +305,7 @@ class _COMA(_PolicyGradient):
     }
 
     def targets(self, key: str, value: Any, algorithm: dict[str, Any]) -> None:
-        """Softly, or from time to time."""
+        """Soft (tau), or hard at an interval."""
         del key
         _interval_or_tau(value, algorithm, 1)
 
@@ -331,7 +333,7 @@ CONFIGS: dict[str, Words] = {
 
 
 def _interval_or_tau(value: Any, algorithm: dict[str, Any], updates: float) -> None:
-    """Target networks that become the networks after so many updates, or follow softly."""
+    """Hard target updates at an interval (values above 1), or soft ones with tau."""
     key = "target_update_interval_or_tau"
     if isinstance(value, (int, float)) and value > 1:
         algorithm["target_update_interval"] = like(key, value, 1) * updates
@@ -342,7 +344,7 @@ def _interval_or_tau(value: Any, algorithm: dict[str, Any], updates: float) -> N
 
 
 def like(key: str, value: Any, default: Any) -> Any:
-    """A value of the kind that the setting here has."""
+    """A value of the default's type."""
     if isinstance(default, bool) or isinstance(value, bool):
         fits = isinstance(value, bool) and isinstance(default, bool)
     elif isinstance(default, int):
@@ -357,23 +359,21 @@ def like(key: str, value: Any, default: Any) -> Any:
 
 
 def one_of(what: str, value: Any, known: Iterable[Any]) -> None:
-    """Refuse what is not known."""
+    """Refuse unknown values."""
     every = list(known)
     if value not in every:
-        near = difflib.get_close_matches(str(value), [str(each) for each in every], 1, 0.5)
-        remedy = f"Did you mean {near[0]!r}?" if near else ""
+        remedy = did_you_mean(value, every)
         got = "nothing" if value is None and what.startswith("--") else repr(value)
         raise OptionError(what, f"be one of {', '.join(map(str, every))}", got, remedy)
 
 
 def only(key: str, value: Any, values: Sequence[Any]) -> None:
-    """Refuse what cannot be here."""
+    """Refuse unsupported values."""
     if value not in values:
         raise OptionError(key, f"be {' or '.join(map(repr, values))} here", repr(value))
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> OptionError:
-    """What to say of a name that nobody knows."""
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    remedy = f"Did you mean {near[0]!r}?" if near else ""
+    """The error of an unknown name."""
+    remedy = did_you_mean(name, known)
     return OptionError(what, "be one that PyMARL's configs have", repr(name), remedy)

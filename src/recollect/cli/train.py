@@ -1,11 +1,10 @@
-"""``recollect train``: flags to settings, and what is shown while a run goes."""
+"""``recollect train``: flags, progress and the final report."""
 
 from __future__ import annotations
 
 import ast
 import collections
 import dataclasses
-import difflib
 import inspect
 import sys
 import textwrap
@@ -32,6 +31,7 @@ from recollect.train.curves import draw_runs
 from recollect.train.loop import new_folder
 from recollect.train.metrics import evaluations
 from recollect.train.settings import as_data, resolved
+from recollect.wording import did_you_mean
 
 __all__ = ["notified_run", "parsed_settings", "train", "whole_number"]
 
@@ -40,9 +40,9 @@ usage: recollect train ALGORITHM ENVIRONMENT [flags]
        recollect train --config FILE.toml [--trust] [flags]
        recollect train --resume RUN [--steps N] [--device D] [--trust]
 
---import MODULE before or after these imports a module that registers algorithms or environments of your own.
+--import MODULE imports a module that registers custom algorithms or environments.
 
-Trains an algorithm on an environment. Everything is kept in a folder of its own under runs/:
+Trains an algorithm on an environment. Results go to a new folder under runs/:
 config.toml, metrics.jsonl, tensorboard/, checkpoints, curve.png, and at the end episode.gif.
 
 algorithms: {algorithms}
@@ -52,11 +52,11 @@ recollect train {first} --help shows the flags of an algorithm."""
 
 
 _OTHERS = {
-    "folder": "Where everything is kept, instead of a new folder under runs/.",
-    "option": "An option of the environment, such as N=5; may be given several times.",
-    "threads": "Threads of torch. One is fastest for small networks.",
-    "seeds": "Train once with each of these seeds, then draw all of them as one curve.",
-    "preset": "Settings of published code; other flags go on top.",
+    "folder": "The run's folder, instead of a new one under runs/.",
+    "option": "An option of the environment, such as N=5; may be repeated.",
+    "threads": "Torch threads. One is fastest for small networks.",
+    "seeds": "Train with each of these seeds, then plot all of them as one curve.",
+    "preset": "Settings of published code, which other flags override.",
 }
 
 
@@ -106,7 +106,7 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def parsed_settings(algorithm: Any, settings: RunConfig, arguments: list[str]) -> _Flags:
-    """Settings of an algorithm and of a run, changed by flags."""
+    """Settings of an algorithm and of a run, overridden by flags."""
     preset = _preset(algorithm, arguments)
     chosen = _flags(preset, settings, _plain_numbers(_plain_numbers(arguments, settings), preset))
     options = {**settings.env_options, **dict(map(_option, chosen.option))}
@@ -115,12 +115,12 @@ def parsed_settings(algorithm: Any, settings: RunConfig, arguments: list[str]) -
 
 
 def notified_run(algorithm: Any, env: str, settings: RunConfig, folder: Path | None = None) -> int:
-    """One run, shown while it goes; returns the exit code."""
+    """One run with progress; returns the exit code."""
     return _report(_shown(lambda progress: run(algorithm, env, config=settings, folder=folder, progress=progress)))
 
 
 def _begun(chosen: _Flags, env: str, settings: RunConfig, folder: Path) -> int:
-    """One of several runs: a new one, or one that goes on if it was stopped."""
+    """One of several runs: a new one, or a stopped one resumed."""
     if not checkpoint.exists(folder):
         return notified_run(chosen.algorithm, env, settings, folder)
     if not same_settings(folder / "config.toml", env, chosen.algorithm, settings):
@@ -128,14 +128,14 @@ def _begun(chosen: _Flags, env: str, settings: RunConfig, folder: Path) -> int:
     if checkpoint.load_checkpoint(folder)["steps"] >= settings.steps:
         print(f"  {folder} is done")
         return 0
-    # The environment is the one that was typed, or agreed to.
+    # The environment was typed, or trusted.
     return _report(_shown(lambda progress: resume(folder, progress=progress, trust=True)))
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """What the flags say."""
+    """Parsed flags."""
 
     algorithm: Any
     run: Any
@@ -146,7 +146,7 @@ class _Flags:
 
 
 def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Flags:
-    """Settings changed by flags."""
+    """Settings overridden by flags."""
     kind = type(algorithm)
     # The fields of both side by side; the environment's options and imports have flags of their own.
     fields: list[Any] = [
@@ -162,7 +162,7 @@ def _flags(algorithm: Any, settings: RunConfig, arguments: Sequence[str]) -> _Fl
         ("threads", int, dataclasses.field(default=1)),
     ]
     presets = getattr(algorithm, "presets", {})
-    if presets:  # taken already: here for --help
+    if presets:  # parsed already: listed for --help
         fields.append(("preset", Literal[tuple(presets)] | None, dataclasses.field(default=None)))
     made: Any = dataclasses.make_dataclass("flags", fields, frozen=True)
     made.__doc__ = _documented(registry.summary(algorithm), type(settings), kind)
@@ -187,14 +187,14 @@ class _Typed:
 
 
 def _typed(settings: Any) -> list[_Typed]:
-    """Fields with their types, not the names of these."""
+    """Fields with resolved types."""
     hints = typing.get_type_hints(type(settings), include_extras=True)
-    # A part of one's own is a name here; in Python it may be a function too.
+    # A custom network is named on the command line; in Python it may be a function too.
     return [_Typed(f.name, str if hints[f.name] is Any else hints[f.name]) for f in dataclasses.fields(settings)]
 
 
 def _documented(line: str, *kinds: type[Any]) -> str:
-    """What each field means, from the texts below them, as flags' help."""
+    """Help of flags, from the docstrings of fields."""
     lines = [line, "", "Args:"]
     for kind in kinds:
         for name, text in _texts(kind).items():
@@ -204,7 +204,7 @@ def _documented(line: str, *kinds: type[Any]) -> str:
 
 
 def _texts(kind: type[Any]) -> dict[str, str]:
-    """Docstrings of the fields of a dataclass; those of groups that it is made of hold where it has none of its own."""
+    """Docstrings of a dataclass's fields, inherited from its bases where it has none."""
     found: dict[str, str] = {}
     for part in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(part):
@@ -218,7 +218,7 @@ def _texts(kind: type[Any]) -> dict[str, str]:
 
 
 def _preset(algorithm: Any, arguments: list[str]) -> Any:
-    """Settings as some published code has them, if that is asked for."""
+    """The settings of ``--preset``, if given."""
     if "--preset" not in arguments:
         return algorithm
     presets = getattr(algorithm, "presets", {})
@@ -234,12 +234,12 @@ def _resume(arguments: list[str], *, trust: bool) -> int:
     settle_process(whole_number("--threads", taken(arguments, "--threads")) if "--threads" in arguments else 1)
     if arguments:
         rule = "be --steps, --device, --threads, --import or --trust beside --resume"
-        raise OptionError("flag", rule, arguments[0], "A run goes on with its own settings.")
+        raise OptionError("flag", rule, arguments[0], "A resumed run keeps its settings.")
     return _report(_shown(lambda progress: resume(folder, steps=steps, device=device, progress=progress, trust=trust)))
 
 
 def whole_number(flag: str, text: str) -> int:
-    """A whole number, however it is written: 1000000, 1_000_000 or 1e6."""
+    """An integer, written as 1000000, 1_000_000 or 1e6."""
     try:
         number = float(text.replace("_", "").replace(",", ""))
         if number != int(number):
@@ -250,7 +250,7 @@ def whole_number(flag: str, text: str) -> int:
 
 
 def _plain_numbers(arguments: list[str], settings: Any) -> list[str]:
-    """Arguments in which whole numbers such as 1e6 are written out, where a setting is one."""
+    """Arguments with integers such as 1e6 written out, for integer settings."""
     known = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
     whole = {f"--{name.replace('_', '-')}" for name, value in known.items() if type(value) is int}
     made = list(arguments)
@@ -269,13 +269,12 @@ def _apart(text: str) -> list[str]:
 def _nearest(what: str, name: str, known: Mapping[str, Any]) -> str:
     if name in known:
         return name
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    remedy = f"Did you mean {near[0]!r}?" if near else ""
+    remedy = did_you_mean(name, known)
     raise OptionError(what, f"be one of {', '.join(known)}", repr(name), remedy)
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """``N=5`` as a name and a value: a number, true or false, or else text."""
+    """``N=5`` as a name and a value: a number, a boolean, or else text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise OptionError("option", "be given as NAME=VALUE", repr(text))
@@ -286,7 +285,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _shown(go: Callable[[Any], Result]) -> Result:
-    """Run something and show how far it is: a bar on a terminal, lines elsewhere."""
+    """Run with progress: a bar on a terminal, lines elsewhere."""
     console = Console()
     if not console.is_terminal:
         return go(_Lines())
@@ -303,7 +302,7 @@ def _shown(go: Callable[[Any], Result]) -> Result:
 
         def progress(steps: int, total: int, metrics: Mapping[str, float]) -> None:
             speed, elapsed, left = clock.tick(steps, total)
-            times = f"{_time(elapsed)} so far, {_time(left)} to go"
+            times = f"{_time(elapsed)} elapsed, {_time(left)} left"
             shown: dict[str, Any] = {"speed": f"{speed:,.0f} steps/s", "times": times}
             bars.update(task, total=total, completed=steps, metrics=_shown_metrics(metrics), **shown)
 
@@ -312,14 +311,14 @@ def _shown(go: Callable[[Any], Result]) -> Result:
 
 @final
 class _Clock:
-    """How fast a run goes now, and how long it will: by the last tenth of it, so that warm-up does not count later."""
+    """Speed and remaining time, by the last tenth of the run, so that its start does not count later."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._marks: collections.deque[tuple[float, int]] = collections.deque()
 
     def tick(self, steps: int, total: int) -> tuple[float, float, float | None]:
-        """Steps a second, seconds so far, and seconds to go if that can be known."""
+        """Steps per second, seconds elapsed, and seconds left if known."""
         now = time.monotonic()
         marks = self._marks
         if not marks or now - marks[-1][0] > 0.2 or steps >= total:
@@ -346,7 +345,7 @@ def _time(seconds: float | None) -> str:
 
 @final
 class _Lines:
-    """A line whenever there are new metrics."""
+    """Progress as lines, one for each evaluation."""
 
     def __init__(self) -> None:
         self._clock = _Clock()
@@ -354,27 +353,28 @@ class _Lines:
 
     def __call__(self, steps: int, total: int, metrics: Mapping[str, float]) -> None:
         speed, elapsed, left = self._clock.tick(steps, total)
-        if self._last is None:  # metrics of a run that goes on are from before
+        if self._last is None:  # a resumed run's metrics are old
             self._last = metrics if steps else {}
         if metrics is not self._last and metrics:
-            pace = f"{speed:,.0f} steps/s  {_time(elapsed)} so far, {_time(left)} to go" if steps else "before learning"
-            print(f"{steps:>10,} of {total:,} steps  {pace}  {_shown_metrics(metrics)}", flush=True)
+            times = f"{_time(elapsed)} elapsed, {_time(left)} left"
+            speeds = f"{speed:,.0f} steps/s  {times}" if steps else "before learning"
+            print(f"{steps:>10,} of {total:,} steps  {speeds}  {_shown_metrics(metrics)}", flush=True)
         self._last = metrics
 
 
 def _shown_metrics(metrics: Mapping[str, float]) -> str:
-    """The returns, and what else the environment reports."""
+    """Returns, and other metrics that the environment reports."""
     _, returns, reports = evaluations([{**metrics, "step": 0}])
     return "  ".join(f"{name} {metrics[name]:.2f}" for name in (*returns, *reports))
 
 
 def _report(result: Result) -> int:
-    """Say where everything is, and what to do next."""
+    """Print the results, their paths, and the next commands."""
     folder = result.folder
     own = "".join(f" --import {name}" for name in describe(folder / "config.toml").run.get("imports", ()))
     if result.interrupted:
         go_on = f"recollect train --resume {folder}{own}"
-        print(f"stopped after {result.steps:,} steps; go on with: {go_on}", file=sys.stderr)
+        print(f"stopped after {result.steps:,} steps; resume with: {go_on}", file=sys.stderr)
         return 128 + result.signal
     print(f"{result.steps:,} steps  {_shown_metrics(result.metrics)}")
     for name in ("curve.png", "episode.gif"):
@@ -383,7 +383,7 @@ def _report(result: Result) -> int:
     print(f"  {folder}")
     if not result.updates:
         print(
-            "nothing was learned: no update was due in so few steps. Take more (--steps), or begin earlier "
+            "nothing was learned: no update was due in so few steps. Take more (--steps), or start earlier "
             "(--learning-starts).",
             file=sys.stderr,
         )

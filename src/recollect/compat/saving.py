@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from recollect.errors import OptionError, RecollectError, SnapshotError
+from recollect.files import sync_folder
 from recollect.memory import Memory
 from recollect.memory.copying import packed, unpacked
 from recollect.memory.snapshot.manifest import digest
@@ -94,7 +95,7 @@ class Lasting(ABC):
             file.flush()
             os.fsync(file.fileno())
         os.replace(waiting, folder / _NOTE)
-        _sync_folder(folder)
+        sync_folder(folder)
         for old in folder.iterdir():
             if _ROWS.fullmatch(old.name) and old.name != rows:
                 shutil.rmtree(old, ignore_errors=True)
@@ -176,11 +177,3 @@ def _believed(folder: Path) -> Iterator[None]:
             raise
         rule = "hold the notes of a buffer"
         raise SnapshotError(str(folder / _NOTE), rule, repr(error)[:80], "Use an older copy of it.") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

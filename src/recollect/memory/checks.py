@@ -12,9 +12,9 @@ import numpy as np
 
 from recollect.errors import OptionError, PriorityError
 from recollect.schema import Schema
+from recollect.wording import brief
 
 __all__ = [
-    "brief",
     "finite",
     "frame_counts",
     "host",
@@ -115,15 +115,6 @@ def is_masked(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether something is one real number."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def brief(value: Any) -> str:
-    """A value for a message, at most a line long."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes out no number of thousands of digits
-        text = "a number of very many digits"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def lane_count(lanes: int | None) -> int:

@@ -25,6 +25,7 @@ from recollect.memory.storage.ground import Closed, Existing, Ground, Storage
 from recollect.memory.windows import Transition, Window, rows_read
 from recollect.memory.writing import write
 from recollect.schema import Schema
+from recollect.wording import brief
 
 __all__ = ["Memory"]
 
@@ -354,7 +355,7 @@ class Memory:
     @random_state.setter
     def random_state(self, state: Mapping[str, int]) -> None:
         if not isinstance(state, Mapping) or not set(_RANDOM_STATE) <= set(state):
-            raise OptionError("random_state", f"have {', '.join(_RANDOM_STATE)}", checks.brief(state))
+            raise OptionError("random_state", f"have {', '.join(_RANDOM_STATE)}", brief(state))
         key0, key1, position, batches = (checks.whole(name, state[name], 0, 2**64 - 1) for name in _RANDOM_STATE)
         self._reader.seek(key0, key1, position, min(batches, 2**63 - 1), None)
         if isinstance(self.sampler, Shuffled):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from recollect.errors import OptionError
-from recollect.memory.checks import brief
 from recollect.memory.samplers import Sampler
 from recollect.memory.storage.ground import Storage
 from recollect.memory.windows import Window
 from recollect.schema import Schema
+from recollect.wording import brief
 
 __all__ = ["check_parts"]
 

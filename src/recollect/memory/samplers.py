@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final, runtime_checkable
 
 from recollect.errors import OptionError
-from recollect.memory.checks import brief, is_number, real, whole
+from recollect.memory.checks import is_number, real, whole
+from recollect.wording import brief
 
 __all__ = ["Linear", "Prioritized", "Recent", "Sampler", "SamplerSpec", "Shuffled", "Uniform"]
 

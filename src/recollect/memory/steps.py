@@ -10,6 +10,7 @@ import numpy as np
 from recollect.errors import Problem, StepError
 from recollect.memory.checks import is_masked
 from recollect.schema import Column, Schema
+from recollect.wording import brief
 
 __all__ = ["exact", "flatten", "value_of"]
 
@@ -131,7 +132,7 @@ def value_of(
     expected = (*lead, *column.shape)
     shape = f"[{', '.join('T' if n is None else str(n) for n in expected)}]"
     if array is None:
-        problems.append(Problem(name, f"be {column.dtype} numbers of shape {shape}", _brief(value)))
+        problems.append(Problem(name, f"be {column.dtype} numbers of shape {shape}", brief(value)))
         return None
     if array.ndim != len(expected) or any(n not in (None, m) for n, m in zip(expected, array.shape, strict=True)):
         remedy = "Every lane needs a value of its own." if array.ndim == len(column.shape) and lead else ""
@@ -241,8 +242,3 @@ def _ended_rows(
     if array is not None and block and array.shape == (count, *column.shape):
         return value_of(name, array, column, (count,), problems)
     return value_of(name, entries, column, ended.shape, problems)
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -8,6 +8,7 @@ import numpy as np
 
 from recollect.errors import SchemaError
 from recollect.schema.fields import Column, Field, Schema, join_columns, make_column
+from recollect.wording import brief
 
 __all__ = ["from_plain", "to_plain"]
 
@@ -40,13 +41,13 @@ def from_plain(data: Any) -> Schema:
     try:
         fields, agents = data["fields"], data["agents"]
         if not isinstance(fields, list) or not 0 < len(fields) <= _MOST_FIELDS:
-            raise SchemaError("schema", f"have 1 to {_MOST_FIELDS} fields", _brief(fields))
+            raise SchemaError("schema", f"have 1 to {_MOST_FIELDS} fields", brief(fields, 80))
         columns = [_column(entry) for entry in fields]
         named = {_text(group): tuple(_text(name) for name in names) for group, names in agents.items()}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, SchemaError):
             raise
-        raise SchemaError("schema", "be described by fields and agents", _brief(data)) from None
+        raise SchemaError("schema", "be described by fields and agents", brief(data, 80)) from None
     return join_columns(columns, named)
 
 
@@ -63,9 +64,9 @@ def _column(entry: Any) -> Column:
     place = entry["named"]
     shape = entry["shape"]
     if type(place) is not int or place not in (0, 1) or place >= len(path):
-        raise SchemaError("schema", "name fields by their path", _brief(entry))
+        raise SchemaError("schema", "name fields by their path", brief(entry, 80))
     if not isinstance(shape, list) or any(type(n) is not int or not 0 < n < 2**40 for n in shape):
-        raise SchemaError("shape", "have sizes of at least 1", _brief(shape))
+        raise SchemaError("shape", "have sizes of at least 1", brief(shape, 80))
     dtype = np.dtype(_text(entry["dtype"]))
     role = _text(entry["role"])
     field = Field(tuple(shape), dtype, None if role == "next" else role)  # type: ignore[arg-type]
@@ -74,10 +75,5 @@ def _column(entry: Any) -> Column:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not 0 <= len(value) <= 1000:
-        raise SchemaError("schema", "be described by short names", _brief(value))
+        raise SchemaError("schema", "be described by short names", brief(value, 80))
     return value
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

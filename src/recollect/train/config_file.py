@@ -6,7 +6,6 @@ needs consent (``trust.py``).
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 from collections.abc import Collection, Mapping
@@ -24,6 +23,7 @@ from recollect.files import put
 from recollect.train.checkpoint import check_version
 from recollect.train.settings import RunConfig, as_data, with_changes, with_networks
 from recollect.train.trust import check_trust, import_modules, own_module
+from recollect.wording import did_you_mean
 
 __all__ = [
     "Description",
@@ -41,7 +41,7 @@ __all__ = [
 @final
 @dataclass(frozen=True)
 class Description:
-    """What a file says about a run, as data."""
+    """A run's settings as data."""
 
     env: str
     algorithm: str
@@ -52,7 +52,7 @@ class Description:
 
 
 def with_imports(env: str, algorithm: Algorithm, run: RunConfig) -> RunConfig:
-    """Settings that name the modules which register the algorithm and the environment, where these are not ours."""
+    """Settings with the modules that register a custom algorithm or environment."""
     entry = envs.registered(env)
     makers = [type(algorithm), *([] if entry is None else [entry.make])]
     modules = [*run.imports, *filter(None, map(own_module, makers))]
@@ -70,7 +70,7 @@ def same_settings(path: Path, env: str, algorithm: Algorithm, run: RunConfig) ->
 
 
 def describe_run(folder: Path) -> Description:
-    """What the run in a folder is said to be."""
+    """The settings of the run in a folder, as data."""
     path = folder / "config.toml"
     if path.exists():
         check_version(folder)
@@ -100,7 +100,7 @@ def read_run(
 
 
 def read_config(path: Path, *, trust: bool = False, given: Collection[str] = ()) -> tuple[str, Any, RunConfig]:
-    """Environment, algorithm and run of a TOML file; what it leaves out stays as it is by default.
+    """Environment, algorithm and run settings of a TOML file; what it leaves out has its default.
 
     Args:
         trust: Whether to import modules that it names.
@@ -131,8 +131,7 @@ def _described(data: dict[str, Any]) -> Description:
         raise OptionError("env", "be the name of an environment", repr(data.get("env")))
     for key in data:
         if key not in ("env", "algorithm", "run", name):
-            near = difflib.get_close_matches(key, ["env", "algorithm", "run", name], 1, 0.5)
-            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            remedy = did_you_mean(key, ["env", "algorithm", "run", name])
             raise OptionError("key", f"be one of env, algorithm, run, {name}", repr(key), remedy)
     for table in ("run", name):
         if not isinstance(data.get(table, {}), dict):
@@ -152,7 +151,7 @@ def _text(env: str, algorithm: Algorithm, run: RunConfig) -> str:
             own = (f"{json.dumps(key, ensure_ascii=False)} = {_toml(value)}" for key, value in options.items())
             lines += ["", f"[{table}.env_options]", *own]
     text = "\n".join(lines) + "\n"
-    tomllib.loads(text)  # what cannot be read again is not worth a run
+    tomllib.loads(text)  # fail now if it cannot be read again
     return text
 
 

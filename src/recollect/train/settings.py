@@ -1,9 +1,8 @@
-"""Settings of a run."""
+"""Run settings: everything but the algorithm's."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from recollect.distributed.shard import DURABILITIES
 from recollect.errors import OptionError
 from recollect.learn.factories import GIVEN, name_of
 from recollect.train.loggers import check_loggers
+from recollect.wording import did_you_mean
 
 __all__ = [
     "RunConfig",
@@ -31,51 +31,51 @@ __all__ = [
 ]
 
 
-_EVALUATIONS = 20  # of a run, unless it says otherwise
+_EVALUATIONS = 20  # in a run, by default
 
 
 @final
 @dataclass(frozen=True)
 class RunConfig:
-    """Settings of a run, whatever learns in it."""
+    """Settings of a run, for every algorithm."""
 
     steps: int = 1_000_000
-    """Steps of all environments together."""
+    """Environment steps in all, summed over vectorised environments."""
     num_envs: int = 0
-    """Vectorised environments; 0: as many as suit the algorithm."""
+    """Vectorised environments; 0: the algorithm's default."""
     actors: int = 0
-    """Processes that step them beside the one that learns; 0: this one does, and runs repeat bit for bit."""
+    """Actor processes beside the learner; 0: act in the learner's process, where runs are reproducible bit for bit."""
     cluster: str = ""
-    """A Ray cluster that actors, shards of the memory and evaluations are on: auto (this machine's, or a new one),
-    local (a new one), or host:port. Empty: none."""
+    """Ray cluster for actors, memory shards and evaluations: auto (a running one, or a new one), local (a new one), or
+    host:port. Empty: none."""
     shards: int = 1
-    """Of the memory on a cluster."""
+    """Memory shards on a cluster."""
     durability: str = "journal"
-    """What a shard that dies begins again with: none, snapshot, journal (all that it had acknowledged)."""
+    """What a shard that died is restored from: none, snapshot, journal (everything acknowledged)."""
     max_age: int = 0
-    """Versions of the policy that an actor on a cluster may be behind before it waits; 0: any."""
+    """Staleness limit: policy versions that an actor on a cluster may lag behind before it waits; 0: unlimited."""
     seed: int = 1
-    """What everything random depends on."""
+    """Random seed of networks, exploration, sampling and environments."""
     eval_every: int = 0
-    """Steps between evaluations, which explore nothing; 0: about twenty of them in all."""
+    """Environment steps between evaluations (without exploration); 0: about 20 evaluations in all."""
     eval_episodes: int = 100
-    """Episodes of an evaluation."""
+    """Episodes per evaluation."""
     eval_max_steps: int = 10_000
-    """Steps after which an evaluation takes an episode as it is, where the environment has no limit of its own."""
+    """Steps after which an evaluation truncates an episode, where the environment has no limit."""
     save_every: int = 200_000
-    """Steps between checkpoints; 0: only at the end and when interrupted."""
+    """Environment steps between checkpoints; 0: only at the end and on interruption."""
     keep_checkpoints: int = 0
-    """Learners' states to keep besides the newest checkpoint, as they were when earlier ones were saved."""
+    """Earlier checkpoints of the networks to keep besides the newest."""
     log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go besides metrics.jsonl: some of tensorboard, csv, wandb, mlflow."""
+    """Loggers besides metrics.jsonl: any of tensorboard, csv, wandb, mlflow."""
     video: bool = True
-    """Whether an episode is recorded at the end."""
+    """Record a video of an episode at the end."""
     device: str = "cpu"
-    """Where to learn and act: cpu, cuda, cuda:1, mps."""
+    """Torch device: cpu, cuda, cuda:1, mps."""
     kernels: bool = True
-    """Whether small networks run by the native core on the CPU; else by torch alone."""
+    """Use the native CPU kernels for small networks; else torch alone."""
     imports: tuple[str, ...] = ()
-    """Modules that register environments and algorithms of one's own."""
+    """Modules that register custom environments and algorithms."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of the environment."""
 
@@ -93,7 +93,7 @@ class RunConfig:
 
 
 def known_device(name: str) -> torch.device:
-    """A device that torch knows, whether there is one here or not."""
+    """A torch device, available here or not."""
     try:
         return torch.device(name)
     except RuntimeError:
@@ -101,14 +101,14 @@ def known_device(name: str) -> torch.device:
 
 
 def device_is_here(name: str) -> bool:
-    """Whether torch finds such a device."""
+    """Whether a device is available here."""
     kind = known_device(name).type
     found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     return kind == "cpu" or (found is not None and found.type == kind)
 
 
 def resolved(algorithm: Algorithm, run: RunConfig) -> RunConfig:
-    """Settings in which nothing is left to the algorithm."""
+    """Settings with the algorithm's defaults filled in."""
     every = run.eval_every or max(-(-run.steps // _EVALUATIONS), 1)
     actors = run.actors or (1 if run.cluster else 0)
     return dataclasses.replace(
@@ -117,19 +117,19 @@ def resolved(algorithm: Algorithm, run: RunConfig) -> RunConfig:
 
 
 def about(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
-    """All settings under one roof, for loggers that keep them."""
+    """All settings as one dictionary, for loggers."""
     name = f"{algorithm.name}-{env}-{run.seed}"
     return {"name": name, "env": env, "algorithm": algorithm.name, **as_data(run), **as_data(algorithm)}
 
 
 def as_data(settings: Any) -> dict[str, Any]:
-    """Settings by name, with the names of functions that were given in Python in place of these."""
+    """Settings by name, with functions replaced by their names."""
     found = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
     return {key: name_of(value) or GIVEN if callable(value) else value for key, value in found.items()}
 
 
 def with_networks(algorithm: Any, networks: Mapping[str, Any] | None) -> Any:
-    """An algorithm with parts of one's own, by the names of its settings."""
+    """An algorithm with custom networks or losses, by the names of its settings."""
     known = as_data(algorithm)
     for name in networks or ():
         if name not in known:
@@ -138,7 +138,7 @@ def with_networks(algorithm: Any, networks: Mapping[str, Any] | None) -> Any:
 
 
 def immutable_settings(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
-    """Settings that a run cannot change once it has begun."""
+    """Settings that cannot change when a run is resumed."""
     whole = {"env": env, "env_options": run.env_options, "num_envs": run.num_envs, "seed": run.seed}
     data = {**whole, "algorithm": algorithm.name, **as_data(algorithm)}
     return dict(json.loads(json.dumps(data, default=lambda value: value.item())))
@@ -150,8 +150,7 @@ def with_changes(settings: Any, changes: Mapping[str, Any], table: str) -> Any:
     made = {}
     for name, value in changes.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.5)
-            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            remedy = did_you_mean(name, known)
             raise OptionError(f"key of [{table}]", f"be one of {', '.join(known)}", repr(name), remedy)
         default = getattr(settings, name)
         made[name] = _fitting(f"{table}.{name}", value, default)
@@ -159,7 +158,7 @@ def with_changes(settings: Any, changes: Mapping[str, Any], table: str) -> Any:
 
 
 def _fitting(name: str, value: Any, default: Any) -> Any:
-    """A value of the kind that the default has."""
+    """A value of the default's type."""
     if isinstance(default, tuple) and isinstance(value, (list, tuple)):
         kind = type(default[0]) if default else str
         if any(type(part) is not kind for part in value):

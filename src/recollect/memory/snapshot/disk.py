@@ -11,6 +11,7 @@ from typing import Any, Protocol, final
 
 from recollect import _core
 from recollect.errors import SnapshotError
+from recollect.files import sync_folder
 from recollect.memory.storage.forks import kept_from_children
 
 try:
@@ -85,13 +86,7 @@ class SystemDisk:
 
     def sync_folder(self, folder: Path) -> None:
         """Put the folder's names on disk."""
-        if fcntl is None:
-            return  # Windows has no such call
-        file = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+        sync_folder(folder)
 
 
 def open_file(path: Path) -> int:

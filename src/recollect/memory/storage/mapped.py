@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, final
 
 from recollect.errors import OptionError, StorageError
+from recollect.files import sync_folder
 from recollect.memory.storage.forks import tell_of_forks
 from recollect.memory.storage.ground import Closed, Layout, was_forked
 from recollect.memory.storage.header import NEW, SESSION_AT, layout_in, read_header, rows_at, write_header
@@ -134,7 +135,7 @@ def _open_locked(path: Path, *, new: bool) -> int:
         for folder in reversed([path.parent, *path.parent.parents]):
             if not folder.exists():
                 folder.mkdir(exist_ok=True)
-                _sync_folder(folder.parent)
+                sync_folder(folder.parent)
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if new else 0), 0o644)
     except FileNotFoundError as error:
@@ -162,15 +163,7 @@ def _create(file: int, path: Path, layout: Layout) -> None:
         reason = error.strerror or str(error)
         raise StorageError(str(path), f"have room for {total / 2**30:.2f} GiB", reason, "Use less capacity.") from None
     write_header(file, layout)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def reserve(file: int, size: int) -> None:

@@ -1,0 +1,32 @@
+"""Parts of messages: a value in brief, and the name that was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["brief", "did_you_mean"]
+
+
+def brief(value: Any, most: int = 60) -> str:
+    """A value in at most so many characters.
+
+    >>> brief("a" * 100, 20)
+    "'aaaaaaaaaaaaaaaa..."
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no number of thousands of digits
+        text = "a number of very many digits"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def did_you_mean(name: Any, known: Iterable[Any], otherwise: str = "") -> str:
+    """The remedy for a misspelt name, if one of those known is near.
+
+    >>> did_you_mean("madpg", ["maddpg", "qmix"])
+    "Did you mean 'maddpg'?"
+    """
+    near = difflib.get_close_matches(str(name), [str(each) for each in known], 1, 0.5)
+    return f"Did you mean {near[0]!r}?" if near else otherwise
