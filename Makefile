@@ -61,6 +61,7 @@ check: $(READY)
 	@$(BIN)/ruff format --check .
 	@echo "--- mypy"
 	@$(BIN)/mypy
+	@$(BIN)/pyright
 	@echo "--- import-linter"
 	@$(BIN)/lint-imports
 	@echo "--- snippets in the docs"

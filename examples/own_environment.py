@@ -64,7 +64,8 @@ if __name__ == "__main__":
         config,  # pyright: ignore[reportArgumentType]
         env="ferry",
         steps=steps,
-        eval_every=steps // 6,
+        eval_every=steps // 5,
+        eval_episodes=50,
         video=False,
         callbacks=[Print()],
     )

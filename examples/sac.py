@@ -110,7 +110,7 @@ def main() -> None:
         with torch.no_grad():
             for slow, fast in zip(targets.parameters(), critics.parameters(), strict=True):
                 slow.lerp_(fast, TAU)
-        if step % 1_000 == 0:
+        if step % 1_000 == 0 or step == args.steps:
             print(f"{step:,} steps  return {np.mean(recent[-10:]) if recent else 0:.1f}", flush=True)
 
 

@@ -1,7 +1,8 @@
-"""The loops of one file run and learn something."""
+"""Every example runs, shortened, and does what the index says of it; the index lists all of them."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,13 +11,96 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+INDEX = (EXAMPLES / "README.md").read_text()
+FILES = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb"))
 
 
-@pytest.mark.parametrize(("name", "steps", "best"), [("dqn", 5_000, 50), ("ppo", 10_240, 60), ("sac", 2_000, -3_000)])
-def test_loops_of_one_file(name: str, steps: int, best: float) -> None:
-    file = EXAMPLES / f"{name}.py"
-    done = subprocess.run(
-        [sys.executable, str(file), "--steps", str(steps)], capture_output=True, text=True, check=True, timeout=300
-    )
-    assert float(re.findall(r"return (-?[\d.]+)", done.stdout)[-1]) > best
-    assert len(file.read_text().splitlines()) <= 150
+def run(command: list[str], folder: Path) -> str:
+    """What a command prints that is run in a folder of its own, by one thread."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(EXAMPLES)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def example(name: str, *flags: str, folder: Path) -> str:
+    return run([sys.executable, str(EXAMPLES / f"{name}.py"), *flags], folder)
+
+
+def values(text: str, name: str = "return") -> list[float]:
+    """The numbers after a word, in the order they were printed."""
+    return [float(value) for value in re.findall(rf"{name} (-?[\d.]+)", text)]
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "metric", "least"),
+    [
+        ("dqn", ["--steps", "5000"], "return", 50.0),  # a random policy's is 22
+        ("ppo", ["--steps", "10240"], "return", 60.0),
+        ("sac", ["--steps", "700"], "return", -2_000.0),  # runs; learning takes 5,000
+        ("hindsight", ["--steps", "6000"], "success", 0.5),  # without hindsight 0
+        ("r2d2", ["--steps", "18000"], "return", 0.7),  # by chance 0.5
+        ("actors", ["--steps", "3200"], "return", 25.0),
+        ("own_environment", ["--steps", "4000"], "return", -0.5),  # before -1
+        ("own_loss", ["--steps", "12000"], "return", -40.0),  # before -44
+        ("own_encoder", ["--steps", "1500"], "return", 0.0),  # by chance 0.28
+        ("own_attention", ["--steps", "1200"], "return", -0.1),  # runs; learning takes 50,000
+        ("maddpg_own_network", ["--steps", "8000"], "return", -42.0),  # before -44
+    ],
+)
+def test_examples_run_and_learn(name: str, flags: list[str], metric: str, least: float, tmp_path: Path) -> None:
+    assert values(example(name, *flags, folder=tmp_path), metric)[-1] > least
+
+
+def test_memory_alone_needs_numpy_alone(tmp_path: Path) -> None:
+    bare = "import runpy, sys; sys.modules |= dict.fromkeys(('torch', 'gymnasium', 'matplotlib')); "
+    bare += "sys.argv = ['memory.py', '--steps', '8000']; runpy.run_path(sys.argv.pop(0), run_name='__main__')"
+    bare = bare.replace("sys.argv.pop(0)", f"{str(EXAMPLES / 'memory.py')!r}")
+    text = run([sys.executable, "-c", bare], tmp_path)
+    assert "draws the same batch: True" in text
+    assert "Sequence  obs (32, 13, 1)  action (32, 12)" in text
+    found = [float(value) for value in re.findall(r"V\(\S+\) ([\d.]+)", text)]
+    assert found == sorted(found), "nearer to the goal is worth more"
+    assert found[-1] > 0.3
+
+
+def test_offline_learning_beats_what_it_learned_from(tmp_path: Path) -> None:
+    data, *learned = values(example("offline_minari", "--episodes", "60", "--updates", "400", folder=tmp_path))
+    assert max(learned) > data
+
+
+def test_shards_on_ray(tmp_path: Path) -> None:
+    text = example("ray_shards", "--steps", "2600", folder=tmp_path)
+    assert values(text)[-1] > 22
+    inserted, sampled = (int(value.replace(",", "")) for value in re.findall(r"([\d,]+) (?:steps i|samples)", text))
+    assert inserted > 1_000
+    assert sampled == 64 * 1_050
+
+
+def test_an_algorithm_by_the_command(tmp_path: Path) -> None:
+    command = ["train", "--import", "own_algorithm", "reinforce", "CartPole-v1", "--steps", "6000", "--no-video"]
+    code = "import sys; from recollect.cli import main; sys.exit(main(sys.argv[1:]))"
+    text = run([sys.executable, "-c", code, *command, "--folder", "run"], tmp_path)
+    assert (tmp_path / "run" / "checkpoint.json").exists()
+    assert "return" in text
+
+
+def test_pictures(tmp_path: Path) -> None:
+    run([sys.executable, str(EXAMPLES / "pictures.py"), "images"], tmp_path)
+    assert {"simple_spread.png", "marines_4v4.gif"} <= {path.name for path in (tmp_path / "images").iterdir()}
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".py")])
+def test_examples_are_short_and_say_how_to_run_them(name: str) -> None:
+    text = (EXAMPLES / name).read_text()
+    assert len(text.splitlines()) <= 150
+    docstring = text.split('"""')[1]
+    assert name.removesuffix(".py") in docstring, "the command"
+
+
+def test_the_index_lists_every_example_once() -> None:
+    listed = re.findall(r"^\| \[`(.+?)`\]\((.+?)\) \|", INDEX, re.M)
+    assert all(name == target for name, target in listed)
+    assert sorted(name for name, _ in listed) == FILES
+    rows = [line for line in INDEX.splitlines() if line.startswith("| [")]
+    assert all(len(line.split(" | ")) == 4 for line in rows), "file, what it shows, time, what it prints"
