@@ -124,7 +124,7 @@ class NamedReader {
     const std::size_t most = head.size() + one * many;
     auto message = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(most)));
     if (!message.is_valid()) throw nb::python_error();
-    char* to = PyBytes_AS_STRING(message.ptr());  // nobody else has it yet
+    char* to = PyBytes_AsString(message.ptr());  // nobody else has it yet
     std::memcpy(to, head.c_str(), head.size());
     Drawn drawn;
     {
