@@ -15,13 +15,13 @@ except ImportError:
 
 __all__ = ["main"]
 
-_ABOUT = """Experience memory for reinforcement learning, and the trainers that live on it.
+_ABOUT = """Experience memory for reinforcement learning, and trainers on it.
 
---import MODULE, with any command, imports a module that registers algorithms or environments of your own."""
+--import MODULE, with any command, imports a module that registers custom algorithms or environments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code: 2 if something asked for cannot be, 130 if interrupted."""
+    """Run the command; returns its exit code: 2 for invalid arguments, 130 if interrupted."""
     if tyro is None:
         print(MissingExtra("tyro", "train"), file=sys.stderr)
         return 2
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RecollectError as error:
         print(error, file=sys.stderr)
         return 2
-    except BrokenPipeError:  # whoever read this has read enough
+    except BrokenPipeError:  # the reader closed the pipe, as head does
         sys.stderr.close()
         return 0
     except OSError as error:
@@ -73,7 +73,7 @@ def _train() -> None:
 
 
 def _tune() -> None:
-    """Search for good settings: recollect tune maddpg simple_spread --trials 30."""
+    """Search hyperparameters: recollect tune maddpg simple_spread --trials 30."""
 
 
 def _pymarl() -> None:
@@ -81,10 +81,10 @@ def _pymarl() -> None:
 
 
 def _envs(name: "tyro.conf.Positional[str]" = "") -> None:
-    """List the environments, with agents, spaces and a line each.
+    """List the environments with their agents and spaces.
 
     Args:
-        name: Show this one only, with its options.
+        name: Show only this one, with its options.
     """
     from recollect.cli.envs import envs
 
@@ -99,14 +99,14 @@ def _eval(
     explore: bool = False,
     trust: bool = False,
 ) -> None:
-    """Evaluate a run, or several seeds.
+    """Evaluate the policy of a run, or of several seeds.
 
     Args:
         run: The run's folder, or that of several seeds.
-        episodes: How many.
-        seed: Of the episodes; by default those that the run was evaluated with.
-        step: Of an earlier checkpoint that was kept.
-        explore: Draw actions as training does, and do not take the best.
+        episodes: Number of evaluation episodes.
+        seed: Seed of the episodes; by default that of the run's own evaluations.
+        step: Use an earlier checkpoint (--keep-checkpoints), by its step.
+        explore: Explore as in training, rather than act greedily.
         trust: Import modules that the run's settings name.
     """
     from recollect.cli.look import evaluate
@@ -121,13 +121,13 @@ def _watch(
     fps: float = 10,
     trust: bool = False,
 ) -> None:
-    """Watch an episode of a run: in a window, or as a video.
+    """Watch an episode of a run in a window, or save it as a video.
 
     Args:
         run: The run's folder.
-        out: A .gif or .mp4 to write; by default watch.gif in the run's folder where there is no display.
-        seed: Of the episode.
-        fps: Steps a second.
+        out: A .gif or .mp4 to write; without a display watch.gif in the run's folder by default.
+        seed: Seed of the episode.
+        fps: Frames (environment steps) per second.
         trust: Import modules that the run's settings name.
     """
     from recollect.cli.look import watch
@@ -138,12 +138,12 @@ def _watch(
 def _plot(
     runs: "tyro.conf.Positional[tuple[Path, ...]]", out: Path = Path("curves.png"), labels: tuple[str, ...] = ()
 ) -> None:
-    """Draw the curves of several runs into one picture; seeds of one setting become a line with a band.
+    """Plot the learning curves of several runs; seeds of equal settings become a line with a confidence band.
 
     Args:
         runs: The runs' folders.
-        out: The picture to write.
-        labels: Of the lines, in their order; by default what their settings say.
+        out: The image to write.
+        labels: Labels of the lines, in order; by default from their settings.
     """
     from recollect.cli.look import plot
 
@@ -158,14 +158,14 @@ def _export(
     step: int | None = None,
     trust: bool = False,
 ) -> None:
-    """Write a run's policy for other programs.
+    """Export a run's policy: ONNX, torch.export, or weights of single agents.
 
     Args:
         run: The run's folder.
-        onnx: An .onnx file to write, checked with onnxruntime.
-        torch_export: A .pt2 file to write, a program of torch.export.
-        per_agent: A folder to write agent_0/actor.safetensors and so on to.
-        step: Of an earlier checkpoint that was kept.
+        onnx: An .onnx file to write, verified with onnxruntime.
+        torch_export: A .pt2 file (torch.export) to write.
+        per_agent: A folder for agent_0/actor.safetensors and so on.
+        step: Use an earlier checkpoint (--keep-checkpoints), by its step.
         trust: Import modules that the run's settings name.
     """
     from recollect.cli.export import export
@@ -174,11 +174,11 @@ def _export(
 
 
 def _inspect(path: "tyro.conf.Positional[Path]", out: Path | None = None) -> None:
-    """Say what a memory holds: fields, bytes, episodes, returns, priorities, ages.
+    """Show the contents of a memory: fields, bytes, episodes, returns, priorities, ages.
 
     Args:
         path: A run's folder, or a snapshot's.
-        out: A picture to write.
+        out: An image of histograms to write.
     """
     from recollect.cli.inspect import inspect
 
@@ -193,14 +193,14 @@ def _serve(
     token: str | None = None,
     open_browser: bool = False,
 ) -> None:
-    """Open a page on runs and memories, live.
+    """Serve a live web page of runs and memories.
 
     Args:
-        runs: A folder of runs, or a run's own.
-        memory: Memories to show besides: a snapshot's folder, a mapped file, or shared:NAME.
-        host: The address to listen on. Others than loopback let other machines in, who need the token.
-        port: The port; 0 takes one that is free.
-        token: What the address must have; by default a new one is made.
+        runs: A folder of runs, or of one run.
+        memory: Further memories to show: a snapshot's folder, a mapped file, or shared:NAME.
+        host: The address to listen on. Any but loopback admits other machines, which need the token.
+        port: The port; 0: a free one.
+        token: The access token of the URL; by default a new one.
         open_browser: Open it in a browser.
     """
     from recollect.cli.serve import serve
@@ -209,7 +209,7 @@ def _serve(
 
 
 def _algorithms() -> None:
-    """List the algorithms, with a line each."""
+    """List the algorithms with a summary each."""
     from recollect.cli.algorithms import algorithms
 
     algorithms()

@@ -1,4 +1,4 @@
-"""``recollect algorithms``: what can be trained."""
+"""``recollect algorithms``: the list of algorithms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["algorithms"]
 
 
 def algorithms() -> None:
-    """List the algorithms, with a line each."""
+    """List the algorithms with a summary each."""
     known = registry.algorithms()
     widest = max(map(len, known))
     for name, algorithm in known.items():

@@ -1,4 +1,4 @@
-"""``recollect envs``: what environments there are."""
+"""``recollect envs``: the list of environments."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ pettingzoo:mpe2.simple_spread_v3, pymarl:package.module:Class.
 
 
 def envs(name: str = "") -> None:
-    """List the environments, with agents, spaces and a line each.
+    """List the environments with their agents and spaces.
 
     Args:
-        name: Show this one only, with its options.
+        name: Show only this one, with its options.
     """
     console = Console()
     if name:
@@ -59,13 +59,14 @@ def _show(console: Console, name: str) -> None:
 
 
 def describe(env: Env) -> list[str]:
-    """An environment in a few lines."""
+    """A description of an environment in a few lines."""
     lines = []
     for group in env.groups:
         lines.append(_group(group))
     if env.state_space is not None:
         lines.append(f"state: {_space(env.state_space)}")
-    lines.append("one reward for all" if env.shared_reward else "a reward for each agent")
+    if sum(map(len, env.groups)) > 1:
+        lines.append("shared reward" if env.shared_reward else "per-agent rewards")
     if env.max_episode_steps is not None:
         lines.append(f"at most {env.max_episode_steps} steps")
     return lines
@@ -76,18 +77,17 @@ def _group(group: AgentGroup) -> str:
     more = f" ({', '.join(masks)})" if masks else ""
     several = "s" if len(group) > 1 else ""
     title = f"{len(group)} x {group.name}" if group.name else f"{len(group)} agent{several}"
-    return f"{title}: see {_space(group.obs_space)}, do {_space(group.action_space)}{more}"
+    return f"{title}: obs {_space(group.obs_space)}, action {_space(group.action_space)}{more}"
 
 
 def _space(space: Space[Any]) -> str:
-    """A space in a word or two."""
+    """A space by Gymnasium's names, without bounds."""
     if isinstance(space, spaces.Discrete):
-        return f"one of {space.n}"
+        return f"Discrete({space.n})"
     if isinstance(space, spaces.MultiDiscrete):
-        return "one each of " + ", ".join(map(str, space.nvec.ravel()))
+        return f"MultiDiscrete({space.nvec.ravel().tolist()})"
     if isinstance(space, spaces.Box):
-        kind = "bytes" if space.dtype == "uint8" else "numbers"
-        return f"{' x '.join(map(str, space.shape)) or 'one'} {kind}"
+        return f"Box({', '.join(map(str, (*space.shape, space.dtype)))})"
     if isinstance(space, spaces.Dict):
         return ", ".join(f"{key}: {_space(inner)}" for key, inner in space.spaces.items())
     if isinstance(space, spaces.Tuple):

@@ -1,4 +1,4 @@
-"""``recollect export``: a run's policy as files for other programs."""
+"""``recollect export``: a run's policy for other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["export"]
 def export(
     run: Path, onnx: Path | None, torch_export: Path | None, per_agent: Path | None, step: int | None, *, trust: bool
 ) -> None:
-    """Write what is asked for, and say where."""
+    """Write the requested files and print their paths."""
     if onnx is None and torch_export is None and per_agent is None:
         raise OptionError("export", "be to --onnx FILE, --torch-export FILE or --per-agent FOLDER", "none of them")
     if trust:

@@ -1,4 +1,4 @@
-"""Modules of the current folder, for names that were typed or trusted."""
+"""Imports from the current folder, for names that were typed or trusted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["import_from_here", "import_typed", "taken"]
 
 
 def import_from_here() -> None:
-    """Let modules of the current folder be imported, after all others."""
+    """Append the current folder to the import path."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)
 
 
 def import_typed(arguments: list[str]) -> tuple[str, ...]:
-    """Import what ``--import`` names, once or several times; these arguments are taken out."""
+    """Import the modules of all ``--import`` flags and remove the flags."""
     names = []
     while "--import" in arguments:
         names.append(taken(arguments, "--import"))
@@ -30,7 +30,7 @@ def import_typed(arguments: list[str]) -> tuple[str, ...]:
 
 
 def taken(arguments: list[str], flag: str) -> str:
-    """The value after a flag; both are taken out."""
+    """Remove a flag and its value; returns the value."""
     place = arguments.index(flag)
     if place + 1 >= len(arguments):
         raise OptionError(flag, "be followed by a value", "nothing")

@@ -1,4 +1,4 @@
-"""``recollect eval``, ``watch`` and ``plot``: what a run has become."""
+"""``recollect eval``, ``watch`` and ``plot``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["evaluate", "plot", "watch"]
 
 
 def evaluate(run: Path, episodes: int, seed: int | None, step: int | None, *, explore: bool, trust: bool) -> None:
-    """Print the metrics of whole episodes: of a run, or of each seed and over all of them."""
+    """Print evaluation metrics of a run, or of each seed and over all seeds."""
     if episodes < 1:
         raise OptionError("episodes", "be at least 1", episodes)
     if trust:
@@ -55,7 +55,7 @@ def watch(run: Path, out: Path | None, seed: int | None, fps: float, *, trust: b
 
 
 def plot(runs: Sequence[Path], out: Path, labels: Sequence[str]) -> None:
-    """Draw the curves of runs into one picture."""
+    """Plot the learning curves of runs."""
     if not runs:
         raise OptionError("runs", "be at least one", "none")
     print(draw_runs(runs, out, labels))

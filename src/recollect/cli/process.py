@@ -1,4 +1,4 @@
-"""What the command changes about its whole process; in Python that is left to whoever owns it."""
+"""Process-wide settings of the command, which the Python API leaves alone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ __all__ = ["settle_process"]
 
 
 def settle_process(threads: int) -> None:
-    """Threads of torch, and memory that is kept when it is freed."""
+    """Set torch's threads, and let malloc keep freed memory."""
     if threads < 1:
         raise OptionError("threads", "be at least 1", threads)
     torch.set_num_threads(threads)
-    if sys.platform == "linux":  # giving memory back and asking again costs more than small updates do
+    if (
+        sys.platform == "linux"
+    ):  # returning memory to the system and allocating it again costs more than small updates do
         with contextlib.suppress(OSError, AttributeError):
             tune = ctypes.CDLL(None).mallopt
             tune(-3, 1 << 25)  # blocks below this are not mapped by themselves; more than this glibc refuses

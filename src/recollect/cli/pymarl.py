@@ -1,4 +1,4 @@
-"""``recollect pymarl``: PyMARL's command line, with its words for settings.
+"""``recollect pymarl``: PyMARL's command line, with its names of settings.
 
 recollect pymarl --config=qmix --env-config=sc2 with env_args.map_name=MarineMicro_MvsM_4 t_max=2050000
 """
@@ -90,7 +90,7 @@ def pymarl(arguments: Sequence[str]) -> int:
 
 
 def _names(words: Words, setting: str) -> list[str]:
-    """Keys of PyMARL's that a setting here may come from."""
+    """PyMARL's keys of a setting."""
     every = {key: (name,) for key, name in {**RUN, **words.keys, "env_args.time_limit": "max_cycles"}.items()}
     return [key for key, settings in {**every, **words.special}.items() if setting in settings]
 
@@ -103,7 +103,7 @@ def _longest(env: str, options: dict[str, Any]) -> int:
 
 
 def _parted(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Names after dashes, and settings after ``with``."""
+    """The flags, and the settings after ``with``."""
     names: dict[str, str] = {}
     given: dict[str, Any] = {}
     left = list(arguments)

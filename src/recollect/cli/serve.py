@@ -1,4 +1,4 @@
-"""``recollect serve``: a page on runs and memories."""
+"""``recollect serve``: a web page of runs and memories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def serve(runs: Path, memories: Sequence[str], host: str, port: int, token: str 
     else:
         found = runs
     with Page(found, dict(map(_open, memories)), host=host, port=port, token=token).start() as page:
-        print(f"{page.url}\nCtrl-C ends it.", flush=True)
+        print(f"{page.url}\nCtrl-C stops it.", flush=True)
         if host not in ("127.0.0.1", "localhost", "::1"):
             print("Other machines can reach it, and nothing is encrypted: use a network you trust.", flush=True)
         if open_browser:

@@ -1,4 +1,4 @@
-"""``recollect tune``: a search for good settings."""
+"""``recollect tune``: hyperparameter search."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ __all__ = ["tune_command"]
 _USAGE = """\
 usage: recollect tune ALGORITHM ENVIRONMENT [--trials N] [--metric NAME] [flags of recollect train]
 
-Trains with settings from ranges that the algorithm declares, each time with others; runs that lag behind the median of
-those before are given up. Settings that are given as flags stay as they are. Everything is kept in a folder of its own
-under runs/: study.log, trial_N/, study.png, and the best settings as best.toml for recollect train --config. With
---folder a study that was stopped goes on."""
+Searches the algorithm's hyperparameter ranges; trials below the median of earlier ones are pruned. Settings given as
+flags are fixed. Results go to a new folder under runs/: study.log, trial_N/, study.png, and the best settings as
+best.toml for recollect train --config. With --folder a stopped study continues."""
 
 
 def tune_command(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""A memory in many processes: shards on a Ray cluster, writers that lose nothing they need not, one distribution.
+"""Sharded replay memory on a Ray cluster: fault-tolerant writers, one distribution over all shards.
 
 Needs ``recollect[ray]``; see docs/scale.md.
 """

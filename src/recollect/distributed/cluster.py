@@ -1,4 +1,4 @@
-"""Shards on a Ray cluster: one memory in many processes, on one machine or many."""
+"""Shards of one memory on a Ray cluster, on one machine or many."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GROUPS = {"rows": 1, "draws": 1, "control": 2}
 
 @final
 class Shards:
-    """A memory in several processes of a Ray cluster, of which writers fill lanes and learners draw batches.
+    """A memory sharded over processes of a Ray cluster; writers fill lanes, learners draw batches.
 
     It can be sent to other processes of the cluster, as an argument of a Ray task or actor.
 
@@ -40,13 +40,13 @@ class Shards:
         sampler: ``Uniform`` or ``Prioritized``: one distribution over the rows of all shards.
         storage: Where a shard's rows live: ``"ram"``; ``"shared"``, for a learner on the same machine to read them
             without a call; or ``"mapped"``, files in ``folder``.
-        durability: What a shard that died begins again with: nothing (``"none"``), its last snapshot (``"snapshot"``),
-            or all rows that were acknowledged (``"journal"``). Priorities are those of its last snapshot.
-        folder: Where shards keep what their durability asks for; one that every node sees where there are several.
+        durability: What a shard that died is restored from: nothing (``"none"``), its last snapshot (``"snapshot"``),
+            or all acknowledged rows (``"journal"``). Priorities are those of its last snapshot.
+        folder: Folder of snapshots and journals; with several nodes on a shared file system.
         save_every: Seconds between snapshots.
-        limiter: How many samples are drawn for each step; None: as many as learners ask for.
-        num_cpus: What Ray sets aside for each shard.
-        resume: Go on with what shards of the same settings left in ``folder``.
+        limiter: Rate limiter: samples per inserted step; None: unlimited.
+        num_cpus: CPUs that Ray reserves for each shard.
+        resume: Restore what shards of the same settings left in ``folder``.
 
     >>> import recollect as rc
     >>> schema = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
@@ -129,7 +129,7 @@ class Shards:
         options = {
             "num_cpus": num_cpus,
             "max_restarts": -1,
-            "max_task_retries": 0,  # a call that is run again would find another memory
+            "max_task_retries": 0,  # a retried call would reach a restarted shard
             "scheduling_strategy": "SPREAD",
         }
         specs = [replace(self._spec, index=index) for index in range(count)]
@@ -139,30 +139,30 @@ class Shards:
         self._owner = True
         ray.get([handle.state.remote() for handle in self.handles])  # errors of their making come out here
 
-    # ---- who uses it -----------------------------------------------------------------------------------------------
+    # ---- users -----------------------------------------------------------------------------------------------------
 
     def writer(
         self, lanes: Any = None, *, block: int = 100, unacked: int = 8, timeout: float | None = None
     ) -> ShardWriter:
-        """A writer of lanes, which other writers then have no more; for a process of its own, or this one.
+        """The exclusive writer of lanes, for this process or another.
 
         Args:
             lanes: Their numbers, with values ``[k, ...]``; or one, with values without that axis. None: all.
             block: Steps of every lane that are sent together.
             unacked: Blocks on their way to a shard; beyond them ``append`` waits.
-            timeout: Seconds to wait for a shard that is away, or a learner that is behind; None: for ever.
+            timeout: Seconds to wait for a dead shard or a slow learner; None: for ever.
         """
         return ShardWriter(self.handles, self._spec, self.limiter, lanes, block=block, unacked=unacked, timeout=timeout)
 
     def learner(
         self, size: int, *, ahead: int = 2, group: int = 16, timeout: float | None = None, direct: bool | None = None
     ) -> ShardLearner:
-        """Batches without end, drawn ahead of their use.
+        """An endless iterator of prefetched batches.
 
         Args:
             size: Samples of a batch. A batch comes from one shard; which, is drawn in proportion to their totals.
-            ahead: Calls on their way.
-            group: Batches of a call. Their priorities are as old as the call.
+            ahead: Calls in flight.
+            group: Batches of a call, drawn by the priorities at that time.
             timeout: Seconds to wait for rows, writers or shards; None: for ever.
             direct: Read shared memory on this machine instead of calling shards; priorities are then this learner's, so
                 there should be one. None: if the storage is shared and every shard is on this machine.
@@ -179,7 +179,7 @@ class Shards:
     # ---- looking ---------------------------------------------------------------------------------------------------
 
     def state(self, *, timeout: float = 10.0) -> dict[str, Any]:
-        """How the shards stand: one entry each, None of those that do not answer, and counts of all."""
+        """The state of all shards: one entry each, None for those that do not answer, and total counts."""
         ray = import_ray()
         calls = [handle.state.options(concurrency_group="control").remote() for handle in self.handles]
         ray.wait(calls, num_returns=len(calls), timeout=timeout)
@@ -204,13 +204,13 @@ class Shards:
             f"{spec.window}, storage={spec.storage!r}, durability={spec.durability!r}, {self.schema})"
         )
 
-    # ---- lasting ---------------------------------------------------------------------------------------------------
+    # ---- persistence -----------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
         """Save snapshots of all shards to a folder, in place of what was saved there before.
 
-        Each is of one instant of its own. Until all are there, the ones before count. The folder has to be one that
-        every node sees.
+        Each shard is saved at its own instant. Until all are saved, the previous snapshots are valid. The folder must
+        be on a file system that every node shares.
         """
         ray = import_ray()
         place = checked_path("folder", folder).resolve()
@@ -229,7 +229,7 @@ class Shards:
 
     @classmethod
     def load(cls, saved: str | Path, schema: Schema, capacity: int, **options: Any) -> Shards:
-        """Shards that begin with what ``save`` left in a folder.
+        """Shards restored from what ``save`` wrote to a folder.
 
         Args:
             options: As of new shards; as many lanes and shards as were saved.

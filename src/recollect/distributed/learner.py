@@ -1,4 +1,4 @@
-"""Batches of a sharded memory: drawn ahead, one distribution over the rows of all shards."""
+"""Prefetched batches of a sharded memory: one distribution over the rows of all shards."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from recollect.memory.samplers import check_beta
 __all__ = ["ShardLearner"]
 
 _REFRESH = 0.1  # seconds after which a shard's total is asked for, if no batch came from it
-_PATIENCE = 2.0  # seconds after which a shard that does not answer is left out until it does
+_PATIENCE = 2.0  # seconds after which a shard that does not answer is excluded until it does
 _NAP = 0.002
 _LOOK_EVERY = 32  # batches read directly between two looks at whether their shards are still the same
 _MOST_UPDATES = 256  # batches whose errors wait for the next call to their shard
 
 
 class Restart(NamedTuple):
-    """A shard that died and began again."""
+    """A shard that died and was restarted."""
 
     shard: int
     held: int
-    """Steps that it held before, as far as was known."""
+    """Steps that it held before, as last known."""
     kept: int
-    """Steps that it began again with, or has got since."""
+    """Steps that it was restored with, or has received since."""
 
 
 @final
 @dataclass
 class _View:
-    """One shard as a learner knows it."""
+    """A learner's record of one shard."""
 
     index: int
     handle: Any
     sample: Any
     epoch: int = 0
     total: float = 0.0
-    """What draws from it are in proportion to; 0: nothing, or not known."""
+    """Its total sampling weight; 0: empty or unknown."""
     least: float = 0.0
     heard: float = 0.0
     known: int = 0
-    """The epoch that was heard of last, also if it is over."""
+    """The last known epoch, also if it is over."""
     over: set[int] = field(default_factory=set)
-    """Epochs before that one: answers of them may still come."""
+    """Earlier epochs, whose answers may still arrive."""
     updates: list[Update] = field(default_factory=list)
     look: Any = None
-    """A call that asks how it stands."""
+    """A pending state request."""
     asked: float = 0.0
     calls: int = 0
     away: bool = False
@@ -80,7 +80,7 @@ class _Call:
 
 @final
 class ShardLearner(Iterator[Batch]):
-    """Batches without end; see ``Shards.learner``. Use it in a ``with`` statement.
+    """An endless iterator of batches; see ``Shards.learner``. Use it in a ``with`` statement.
 
     Beside what a memory's batches hold, each has its ``ticket``: shard, epoch and number of the draw. ``lanes`` are
     numbers in the whole cluster.
@@ -112,7 +112,7 @@ class ShardLearner(Iterator[Batch]):
         self._ready: deque[Batch] = deque()
         self.batches = 0
         self.restarts: list[Restart] = []
-        """Shards that died and began again, as this learner noticed."""
+        """Restarts of shards that this learner noticed."""
         self._direct, self._drawn = direct, 0
         self._look_at_all(wait=True)
 
@@ -157,15 +157,15 @@ class ShardLearner(Iterator[Batch]):
 
     @property
     def totals(self) -> list[float]:
-        """What draws are in proportion to, by shard, as far as it is known."""
+        """The total sampling weight of each shard, as last known."""
         return [view.total for view in self._views]
 
     def refresh(self) -> None:
-        """Ask all shards how they stand; returns when they have answered, or are known not to."""
+        """Update the state of all shards; waits for their answers, except of dead ones."""
         self._look_at_all(wait=True)
 
     def close(self) -> None:
-        """Send priorities that wait, and let go of what was drawn."""
+        """Send pending priorities and drop prefetched batches."""
         ray = import_ray()
         if not self._direct and ray.is_initialized():
             for view in self._views:
@@ -258,8 +258,8 @@ class ShardLearner(Iterator[Batch]):
             self._ready.append(batch)
 
     def _factor(self, view: _View, share: float) -> float:
-        """What a shard's own weights are multiplied by to be those of all shards: (P_least / P)^beta, where a shard's
-        rows are drawn with the probability with which it was chosen, over its total.
+        """The factor from a shard's importance weights to those over all shards: (P_min / P)^beta, where P is the
+        probability of choosing the shard over its total.
         """
         if not isinstance(self._sampler, Prioritized) or not view.total > 0:
             return 1.0
@@ -316,10 +316,10 @@ class ShardLearner(Iterator[Batch]):
         except StorageError:  # gone again
             view.memory, view.total = None, 0.0
 
-    # ---- how shards stand ------------------------------------------------------------------------------------------
+    # ---- state of shards -------------------------------------------------------------------------------------------
 
     def _look_at_all(self, *, wait: bool) -> None:
-        """Ask shards that nothing was heard of for a while, and take in what they answered."""
+        """Request the state of shards without recent answers, and process the answers."""
         ray, now = import_ray(), time.monotonic()
         often = _REFRESH if self._limiter is None or self._ready or self._may_sample(0) else _NAP
         for view in self._views:
@@ -348,7 +348,7 @@ class ShardLearner(Iterator[Batch]):
         view.asked = time.monotonic()
 
     def _hear(self, view: _View, head: dict[str, Any]) -> bool:
-        """Take in how a shard stands, and whether it still does: not what it answered before it began again."""
+        """Update a shard's state; returns False for an answer from before its restart."""
         if head["epoch"] in view.over:
             return False
         name = f"shard-{view.index}"
@@ -365,7 +365,7 @@ class ShardLearner(Iterator[Batch]):
         return True
 
     def _lose(self, view: _View) -> None:
-        """A shard died: nothing is known of it until it answers again."""
+        """Mark a shard as dead until it answers again."""
         view.total, view.least, view.epoch, view.updates = 0.0, 0.0, 0, []
         view.asked = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Batches and priorities as bytes: what shards and learners send each other. Nothing of it is pickled."""
+"""Serialisation of batches and priorities between shards and learners, without pickle."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def unpack_updates(data: bytes) -> Iterator[Update]:
 
 
 class Layout(NamedTuple):
-    """How the arrays of a batch lie one after the other, each padded to a multiple of 64 bytes."""
+    """The byte layout of a batch's arrays, each padded to a multiple of 64 bytes."""
 
     described: bytes
     nbytes: int
@@ -80,7 +80,7 @@ class Layout(NamedTuple):
 
 
 def head_of(head: dict[str, Any], layouts: Sequence[bytes], which: Sequence[int]) -> bytes:
-    """What a message begins with: plain data, how arrays lie, and which of that each batch goes by."""
+    """The header of a message: plain data, array layouts, and the layout of each batch."""
     text = json.dumps({**head, "which": list(which), "layouts": [len(layout) for layout in layouts]}).encode()
     text += b" " * (-(len(text) + sum(map(len, layouts)) + _HEAD.size) % _ALIGNED)
     return b"".join([_HEAD.pack(len(text), 0), text, *layouts])

@@ -183,7 +183,7 @@ class Shard:
             self._draws.popitem(last=False)
 
     def look(self, tally: dict[str, Any], updates: bytes = b"") -> dict[str, Any]:
-        """What draws are in proportion to here, and the counts."""
+        """The total sampling weight, and the counts."""
         self.tally.join(tally)
         self.update_priorities(updates)
         return self._head(self.memory.standing)
@@ -198,7 +198,7 @@ class Shard:
                     continue
                 self.memory.update_priorities({"lanes": rows[0], "serials": rows[1]}, update.errors)
 
-    # ---- lasting ---------------------------------------------------------------------------------------------------
+    # ---- persistence -----------------------------------------------------------------------------------------------
 
     def save(self, folder: str) -> None:
         """Save a snapshot of its own, beside what durability keeps."""
@@ -211,7 +211,7 @@ class Shard:
             self.memory.save(self._folder, journal="written")
 
     def state(self) -> dict[str, Any]:
-        """How it stands, for people."""
+        """The shard's state, for monitoring."""
         memory = self.memory
         total, least = memory.standing
         return {
@@ -234,7 +234,7 @@ class Shard:
         }
 
     def close(self) -> None:
-        """Let go of storage that would outlive the process."""
+        """Release storage that would outlive the process."""
         with self._saving, self._writing, self._drawing:
             self.memory.close()
 

@@ -1,7 +1,7 @@
-"""Who has inserted and sampled how much: counts that everybody passes on with the calls there are anyway.
+"""Counts of inserted and sampled steps, piggybacked on calls between shards, writers and learners.
 
-Every count has one source, which only ever raises it: a shard since it was started, or a learner. So two tallies are
-joined by taking the larger count of every source, in any order and as often as one likes, and nobody has to be asked.
+Every count is increased by one source only: a shard since it was started, or a learner. So two tallies are merged by
+the maximum of every source's count (a grow-only counter CRDT), in any order and idempotently, without a coordinator.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tally:
             return {**parts, "newest": self.newest}
 
     def join(self, other: dict[str, Any]) -> None:
-        """Take in what somebody else knows."""
+        """Merge another tally."""
         with self._lock:
             for mine, theirs in ((self.inserted, other["inserted"]), (self.sampled, other["sampled"])):
                 for source, count in theirs.items():
@@ -48,7 +48,7 @@ class Tally:
             self.newest = max(self.newest, other["newest"])
 
     def count(self, name: str, source: str, more: int) -> None:
-        """Raise the count of a source of one's own."""
+        """Increase the count of one's own source."""
         with self._lock:
             counts = self.inserted if name == "inserted" else self.sampled
             counts[source] = counts.get(source, 0) + more
@@ -72,15 +72,15 @@ class Tally:
 @final
 @dataclass(frozen=True)
 class Ratio:
-    """A limiter: how many samples are drawn for each step that is inserted, of all writers and learners together.
+    """A rate limiter: samples per inserted step, over all writers and learners.
 
-    Writers wait while too few samples were drawn for what they inserted, learners while too many were, or fewer steps
-    than ``min_size`` are held. Never both: whoever is not ahead goes on.
+    Writers wait while too few samples were drawn for the steps inserted; learners wait while too many were, or fewer
+    than ``min_size`` steps are held. Never both.
 
     Args:
         samples: Samples for each step inserted beyond the first ``min_size``.
         tolerance: Samples that either side may be ahead; None: a tenth of those for ``min_size`` steps, at least 1,000
-            steps' worth. What is on its way already comes on top.
+            steps' worth. Calls in flight come on top.
     """
 
     samples: float

@@ -1,4 +1,4 @@
-"""What can be seen of shards, as plain data: what each says of itself, and how the limiter stands."""
+"""The live view of shards as plain data: the state of each, and of the limiter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE = 2.0  # seconds for shards to answer
 
 @final
 class ShardsView:
-    """The shards of a cluster, for whoever looks."""
+    """The live view of the shards of a cluster."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards

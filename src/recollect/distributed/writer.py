@@ -1,4 +1,4 @@
-"""A writer of some lanes: rows are kept here until their shard has acknowledged them."""
+"""Writers of lanes: rows are buffered until their shard has acknowledged them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ANSWER = 5.0  # seconds after which a try counts as failed
 class ShardWriter:
     """Lanes of a sharded memory that this process writes to; see ``Shards.writer``.
 
-    Rows have serials, and a shard passes over those that it has. So whatever was not acknowledged is sent again after a
-    failure, and is stored once. What a shard lost that was acknowledged is counted in ``lost``, and the open episodes
-    of its lanes are cut there.
+    Rows have serials, and a shard skips those that it has. So unacknowledged rows are resent after a failure, and
+    stored exactly once. Acknowledged rows that a shard lost are counted in ``lost``, and the open episodes of its lanes
+    are cut there.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class ShardWriter:
                 self._wait(shard, link) if link.calls else self._ship(shard, link)
 
     def _heed(self, limiter: Ratio) -> None:
-        """Wait while learners are behind."""
+        """Wait while the limiter holds writers back."""
         begun = time.monotonic()
         links = list(self._links.items())
         while not limiter.may_insert(self.tally):
@@ -233,7 +233,7 @@ class ShardWriter:
 
 @final
 class _Link:
-    """One shard as a writer knows it. Serials here are the writer's; a shard's are larger by the lane's offset."""
+    """A writer's connection to one shard. Serials here are the writer's; a shard's are larger by the lane's offset."""
 
     def __init__(self, handle: Any, lanes: list[int], places: list[int]) -> None:
         self._handle, self.lanes, self.places = handle, lanes, places

@@ -199,7 +199,7 @@ def _marines(allies: int, enemies: int) -> Entry:
     build.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.name not in ("allies", "enemies")]
     )
-    line = f"{allies} marines learn to beat {enemies} that know how to fight."
+    line = f"{allies} marines, controlled by agents, against {enemies} scripted ones."
     return Entry(f"marines_{allies}v{enemies}", line, build, _options(build))
 
 

@@ -1,4 +1,4 @@
-"""Looking into memories and runs while they are used: what is seen, and its way from one process to another."""
+"""Live views of memories and runs, and their transport between processes."""
 
 from recollect.live.channel import Publisher, ask, published
 from recollect.live.view import MemoryView, View

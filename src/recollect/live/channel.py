@@ -1,7 +1,7 @@
-"""The way from a process that uses a memory to one that shows it: a local socket, questions and answers as JSON.
+"""Requests to a process that uses a memory: JSON over a local socket.
 
-A thread waits for questions and does nothing until one comes. The socket lies in a folder of its own that nobody else
-can enter; a small file in the run's folder says where.
+A thread waits for requests and is idle until one comes. The socket is in a private folder; a small file in the run's
+folder has its path.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _ASKED = 1 << 16  # bytes of a question
 
 @final
 class Publisher:
-    """Answers questions about a view until it is closed.
+    """Answers requests about a view until it is closed.
 
     Args:
-        folder: Where to say so: that of a run.
+        folder: The run's folder, where the socket's path is written.
     """
 
     def __init__(self, folder: Path, view: View) -> None:
@@ -51,7 +51,7 @@ class Publisher:
         threading.Thread(target=self._serve, name="recollect-live", daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         if self._pid != os.getpid():  # a child has a copy of everything but the thread
             return
         self._file.unlink(missing_ok=True)
@@ -77,7 +77,7 @@ class Publisher:
 
 
 def published(folder: Path) -> Path | None:
-    """The socket of whoever publishes in a folder, if that is somebody of ours; None: nobody."""
+    """The socket of a folder's publisher, if it belongs to this user; None if there is none."""
     try:
         path = Path(json.loads((folder / _FILE).read_text())["socket"])
         found = path.parent.stat()
@@ -90,7 +90,7 @@ def published(folder: Path) -> Path | None:
 
 
 def ask(folder: Path, question: Mapping[str, Any], timeout: float = 10.0) -> dict[str, Any] | None:
-    """What whoever publishes in a folder answers; None if nobody does."""
+    """The answer of a folder's publisher; None if there is none."""
     path = published(folder)
     if path is None:
         return None

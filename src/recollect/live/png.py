@@ -1,4 +1,4 @@
-"""Pictures as PNG, without a library."""
+"""A PNG encoder without dependencies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["encode_png"]
 
 
 def encode_png(picture: np.ndarray[Any, Any]) -> bytes:
-    """A picture ``[height, width]`` or ``[height, width, 3]`` of bytes.
+    """PNG of an image ``[height, width]`` or ``[height, width, 3]`` of bytes.
 
     >>> encode_png(np.zeros((2, 3), np.uint8))[1:4]
     b'PNG'

@@ -1,4 +1,4 @@
-"""What can be seen of a memory, as plain data: a summary, its episodes, one of them, one row."""
+"""The live view of a memory as plain data: a summary, its episodes, one episode, one row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VERSION = "policy_version"
 
 
 class View(Protocol):
-    """What answers a page's questions."""
+    """Answers the web page's requests."""
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Plain data; ``{"error": ...}`` where there is no answer."""
@@ -37,12 +37,12 @@ class View(Protocol):
 
 @final
 class MemoryView:
-    """A memory that is looked at, maybe while others use it. It counts draws until nobody has asked for a while.
+    """The view of a memory, possibly in use. It counts draws while requests come.
 
     Args:
-        patience: Seconds without a question after which draws are counted no longer.
-        film: Films of episodes.
-        filmed: Lane and first serial of those there are.
+        patience: Seconds without a request after which draws are no longer counted.
+        film: Makes the film of an episode.
+        filmed: Lane and first serial of episodes that can be filmed.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class MemoryView:
         are counted."""
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Plain data for a question: ``summary``, ``episodes``, ``episode``, ``row``, ``picture`` or ``film``."""
+        """Plain data for a request: ``summary``, ``episodes``, ``episode``, ``row``, ``picture`` or ``film``."""
         kinds = {
             "summary": self.summary,
             "episodes": self.episodes,
@@ -82,7 +82,7 @@ class MemoryView:
     # ---- summaries -------------------------------------------------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
-        """The whole memory in numbers."""
+        """Statistics of the whole memory."""
         memory = self._memory
         self._count_draws()
         tails, heads = memory.tails.tolist(), memory.heads.tolist()
@@ -115,7 +115,7 @@ class MemoryView:
         }
 
     def _versions(self) -> dict[str, Any] | None:
-        """Versions of the policy that rows were written by, and of rows that were drawn, each as often as it was."""
+        """Policy versions of the rows held, and of rows drawn, weighted by draws."""
         if _VERSION not in self._memory or not len(self._memory):
             return None
         rows = self._memory.newest(min(len(self._memory), 100_000))
@@ -177,7 +177,7 @@ class MemoryView:
         return {"episodes": listed, "more": len(order) > len(shown), "lanes": kept, "in_all": memory.lanes}
 
     def _return(self, lane: int, start: int, length: int) -> float | None:
-        """The sum of rewards that are held still, on average over agents."""
+        """The sum of the rewards held, averaged over agents."""
         rewards = [column.key for column in self._memory.schema if column.role == "reward"]
         first = max(start, int(self._memory.tails[lane]))
         count = start + length - first
@@ -190,7 +190,7 @@ class MemoryView:
         return float(np.mean(values.reshape(count, -1).sum(axis=0)))
 
     def episode(self, lane: int, start: int) -> dict[str, Any]:
-        """An episode's rows, field by field: numbers as they are, pictures by their size."""
+        """An episode's rows by field: numbers as values, images by their size."""
         memory = self._memory
         found = memory.episodes
         places = np.flatnonzero((found.lane == lane) & (found.start == start))
@@ -214,7 +214,7 @@ class MemoryView:
         return {**about, "fields": fields, "return": self._return(lane, first, length)}
 
     def row(self, lane: int, serial: int) -> dict[str, Any]:
-        """A row as it is stored, and what the window makes of it."""
+        """A row as stored, and as read through the window."""
         memory = self._memory
         tails, heads = memory.tails, memory.heads
         if not 0 <= lane < memory.lanes or not tails[lane] <= serial < heads[lane]:
@@ -227,12 +227,12 @@ class MemoryView:
         return {"stored": stored, "window": window}
 
     def picture(self, field: str, lane: int, serial: int) -> dict[str, Any]:
-        """A field that is a picture, as a PNG."""
+        """An image field as PNG."""
         value = self._rows(field, lane, serial, 1)[0]
         return {"png": base64.b64encode(encode_png(_as_picture(value))).decode()}
 
     def film(self, lane: int, start: int) -> dict[str, Any]:
-        """An episode drawn again, as a GIF."""
+        """A replayed episode as a GIF."""
         found = None if self._film is None else self._film(lane, start)
         if found is None:
             raise OptionError("episode", "be one that was filmed", f"{start} of lane {lane}")
@@ -255,7 +255,7 @@ class MemoryView:
 
 
 def _spread(values: Array, weights: Array) -> dict[str, Any]:
-    """The least and largest of values that count at all, and quartiles of all by their weights."""
+    """Minimum and maximum of values with a positive weight, and weighted quartiles."""
     order = np.argsort(values, kind="stable")
     order = order[weights[order] > 0]
     below = np.cumsum(weights[order])
@@ -292,7 +292,7 @@ def _shown(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: numbers that are none become None."""
+    """As JSON data: NaN and infinity become None."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             return [_plain(each) for each in value]

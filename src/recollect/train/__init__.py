@@ -1,4 +1,4 @@
-"""Training: loops, evaluation, checkpoints, records.
+"""Training: the loop, evaluation, checkpoints, loggers, plots.
 
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.train import run

@@ -1,8 +1,8 @@
-"""Actors in processes of their own, which write to a memory that they share with the learner.
+"""Actor processes, which write to a memory in shared memory beside the learner.
 
-What the processes tell each other is in a few arrays of shared memory with one writer each: the learner's weights, with
-a version and a checksum by which a reader knows that it has all of them, and how many updates there were; every actor's
-steps, episodes and returns. Nobody holds a lock, so whoever is killed leaves nothing locked.
+Processes communicate by a few arrays in shared memory with one writer each: the learner's weights, with a version and a
+checksum that detects torn reads, and its update count; every actor's steps, episodes and returns. There are no locks,
+so a killed process leaves nothing locked.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from recollect.train.trust import import_modules
 
 __all__ = ["ActorProcesses"]
 
-_NAP = 5e-4  # seconds that whoever has nothing to do sleeps
-_LOOK = 0.05  # seconds between looks at who is alive
-_LEAD = 4  # updates, or rounds of all lanes, that actors may be ahead
-_TRIES = 10  # times that an actor is started again without having taken a step
+_NAP = 5e-4  # seconds that an idle process sleeps
+_LOOK = 0.05  # seconds between checks for dead actors
+_LEAD = 4  # updates, or rounds of all lanes, that actors may run ahead of the learner
+_TRIES = 10  # restarts of an actor that has not taken a step
 _STEPS, _EPISODES, _COLUMNS = 0, 1, 2
 
 
@@ -70,11 +70,11 @@ class _Published:
 
     @property
     def version(self) -> int:
-        """What is there; below zero while it is written."""
+        """The published version; negative while it is being written."""
         return int(self._head[0])
 
     def read(self) -> Weights | None:
-        """What is there, if it is whole."""
+        """The published weights; None if they are being written."""
         version, checksum = self._head[0], self._head[1]
         size = sum(_bytes(shape, dtype) for shape, dtype in self._shapes.values())
         data = np.frombuffer(self._data, np.uint8)[:size].copy()
@@ -96,7 +96,7 @@ def _bytes(shape: tuple[int, ...], dtype: torch.dtype) -> int:
 @final
 @dataclass
 class _Board:
-    """What all processes see of each other."""
+    """Counters shared by all processes."""
 
     published: _Published
     counters: Any
@@ -137,19 +137,19 @@ class _Board:
 
     @property
     def starved(self) -> bool:
-        """Whether the learner waits for more steps, however many updates are due."""
+        """Whether the learner waits for more steps although updates are due."""
         return bool(self.learner[2])
 
     @property
     def over(self) -> bool:
-        """Whether actors are to end."""
+        """Whether actors should stop."""
         return bool(self.learner[1])
 
 
 @final
 @dataclass(frozen=True)
 class _Task:
-    """All that an actor's process needs to know."""
+    """What an actor process is started with."""
 
     index: int
     env: str
@@ -168,18 +168,18 @@ class _Task:
 
 @final
 class ActorProcesses:
-    """Processes that collect; a collector for the loop, which learns beside them.
+    """A collector whose actors are processes.
 
     Args:
-        memory: A shared one, which the processes open by ``name``.
-        state: How far the run is, and its learner.
+        memory: A memory in shared storage, which the processes open by ``name``.
+        state: The run's counters and learner.
     """
 
     def __init__(
         self, env: str, algorithm: Algorithm, run: RunConfig, memory: Experience, name: str, state: RunState
     ) -> None:
         if not isinstance(memory, Memory):
-            remedy = "A rollout is of one policy, which processes that go on by themselves have not."
+            remedy = "A rollout needs a single policy; actor processes act with stale ones."
             raise OptionError("actors", "be 0 for an algorithm that learns from rollouts", run.actors, remedy)
         if run.num_envs % run.actors:
             raise OptionError("num_envs", f"be a multiple of the {run.actors} actors", run.num_envs)
@@ -219,18 +219,18 @@ class ActorProcesses:
     def resume(
         self,
         memory: RunMemory,
-        actor: Mapping[str, Any],  # noqa: ARG002 - actors in processes begin anew
+        actor: Mapping[str, Any],  # noqa: ARG002 - actor processes start afresh
         env: Mapping[str, Any] | None,  # noqa: ARG002
         returns: Mapping[str, Any],  # noqa: ARG002
         seed: int,
     ) -> None:
-        """Go on with a memory; environments begin anew."""
+        """Resume with a memory; environments are reset."""
         assert isinstance(memory, Memory)
         self._memory = memory
         self.begin(seed)
 
     def collect(self, steps: int) -> Collected:  # noqa: ARG002
-        """What actors did since the last time; naps if that is nothing."""
+        """What actors did since the last call; sleeps briefly if nothing."""
         now = self._board.table()
         fresh = now - self._seen
         if time.monotonic() - self._looked > _LOOK:
@@ -255,7 +255,7 @@ class ActorProcesses:
         self._board.learner[0] = updates
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
-        """Nothing: actors in processes begin anew."""
+        """Nothing: actor processes start afresh."""
         return {}, None, {}
 
     def metrics(self) -> dict[str, float]:
@@ -308,7 +308,7 @@ class ActorProcesses:
         return process, ours
 
     def _look(self) -> None:
-        """Start actors again that died; give up on one that cannot begin."""
+        """Restart dead actors; fail if one cannot start."""
         self._looked = time.monotonic()
         for index, process in enumerate(self._processes):
             if process.is_alive() or process.exitcode == 0:
@@ -327,7 +327,7 @@ class ActorProcesses:
 
 
 def _work(task: _Task, board: _Board, pipe: Connection) -> None:
-    """What an actor's process does until its share of steps is taken, or all is over."""
+    """The main function of an actor process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it hears that, and says when it is over
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)
@@ -374,7 +374,7 @@ def _act(task: _Task, board: _Board) -> None:
 
 
 def _ahead(task: _Task, board: _Board, steps: int, episodes: int) -> bool:
-    """Whether actors have taken more steps than the learner has learned for."""
+    """Whether actors are too far ahead of the learner."""
     due = task.schedule.updates_due(steps, episodes)
     lead = max(_LEAD, due - task.schedule.updates_due(steps - _LEAD * task.run.num_envs, episodes - _LEAD))
     return due - board.updates > lead and not board.starved

@@ -1,4 +1,4 @@
-"""What people's own code hears of a run while it goes."""
+"""Callbacks of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Callback", "RunState"]
 @final
 @dataclass
 class RunState:
-    """A run as callbacks see it. ``stop()`` ends it with a checkpoint, as Ctrl-C does."""
+    """The state of a run, for callbacks. ``stop()`` ends it with a checkpoint, as Ctrl-C does."""
 
     folder: Path
     learner: Learner
@@ -32,7 +32,7 @@ class RunState:
 
 
 class Callback(Protocol):
-    """What is called, if it is there. A class of one's own may have any of these."""
+    """The callback interface. A class may have any of these methods."""
 
     def on_step(self, run: RunState) -> None:
         """After every step of all environments."""
@@ -48,7 +48,7 @@ class Callback(Protocol):
 
 
 def call(callbacks: tuple[Any, ...], what: str, *given: Any) -> None:
-    """Call what there is of that name."""
+    """Call a method of every callback that has it."""
     for callback in callbacks:
         function = getattr(callback, what, None)
         if function is not None:

@@ -1,8 +1,7 @@
-"""Checkpoints: everything a run goes on from, on disk at once or not at all.
+"""Atomic checkpoints of runs.
 
-Two places take turns. Networks, environments and the memory are written to the one that is not in use; then a small
-file that says which one counts is put in the place of the old one by a rename. Whatever happens before that, the
-checkpoint before it counts.
+Two slots alternate. Networks, environments and the memory are written to the unused one; then a small file that names
+the valid slot is replaced by a rename. Until then the previous checkpoint is valid.
 """
 
 from __future__ import annotations
@@ -71,10 +70,10 @@ def save_checkpoint(
     counters: Mapping[str, Any],
     history: int = 0,
 ) -> None:
-    """Save networks, environments, memory and counters; once this returns they outlive any crash.
+    """Save networks, environments, memory and counters; once this returns they survive any crash.
 
     Args:
-        history: Learners' states to keep besides, the newest of those that were saved.
+        history: Number of earlier learner states to keep.
     """
     for name, value in learner.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
@@ -106,12 +105,12 @@ def _keep_history(folder: Path, learner: Mapping[str, Tensor], steps: int, most:
 
 
 def kept_steps(folder: Path) -> list[int]:
-    """Steps at which learners' states were kept besides the checkpoint."""
+    """Steps of the earlier checkpoints that were kept."""
     return [int(path.stem) for path in sorted((folder / _HISTORY).glob("*.safetensors")) if path.stem.isdigit()]
 
 
 def load_kept(folder: Path, steps: int) -> dict[str, Tensor]:
-    """A learner's state that was kept besides the checkpoint."""
+    """The learner's state of an earlier checkpoint."""
     there = kept_steps(folder)
     if steps not in there:
         known = ", ".join(f"{each:,}" for each in there) or "none: --keep-checkpoints N keeps some"
@@ -124,7 +123,7 @@ def load_kept(folder: Path, steps: int) -> dict[str, Tensor]:
 
 
 def check_version(folder: Path) -> None:
-    """Refuse the checkpoint of an earlier version, before anything else is found to be odd about it."""
+    """Refuse a checkpoint of an earlier format version, before anything else fails."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         _check_version(folder, json.loads((folder / _FILE).read_text())["version"])
 
@@ -144,7 +143,7 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
 
 
 def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any] | None]:
-    """The learner's state, the actor's, and the environments' if they could be kept."""
+    """The states of learner, actor, and environments if these can be saved."""
     counters = load_checkpoint(folder)
     path = folder / f"state-{counters['place']}.safetensors"
     if not path.exists():
@@ -170,7 +169,7 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict
 
 @contextmanager
 def fitting(folder: Path) -> Iterator[None]:
-    """Says of a state that cannot be taken over that it is not of this run."""
+    """A context that reports a state which cannot be loaded as one of another run."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
@@ -181,7 +180,7 @@ def fitting(folder: Path) -> Iterator[None]:
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse settings that are others than the checkpoint was made with."""
+    """Refuse settings that differ from the checkpoint's."""
     kept, now = load_checkpoint(folder)["settings"], settings
     for name in sorted({*kept, *now}):
         if kept.get(name) != now.get(name):
@@ -194,7 +193,7 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def memory_folder(folder: Path) -> Path:
-    """Where the memory of a checkpoint is."""
+    """The folder of a checkpoint's memory."""
     path = folder / f"memory-{load_checkpoint(folder)['place']}"
     if not path.exists():
         raise RunError(str(path), "be there", "nothing", _REMEDY)
@@ -202,7 +201,7 @@ def memory_folder(folder: Path) -> Path:
 
 
 def load_memory(folder: Path, kind: type[Memory] | type[Rollout] = Memory, storage: Storage | None = None) -> Any:
-    """The memory of a checkpoint, or its rollout."""
+    """The memory or rollout of a checkpoint."""
     path = memory_folder(folder)
     return kind.load(path) if storage is None else Memory.load(path, storage=storage)
 
@@ -234,6 +233,6 @@ def _checksum(counters: Mapping[str, Any]) -> str:
 
 
 def _signed(value: Any) -> np.ndarray[Any, Any]:
-    """Bits of unsigned numbers as signed ones, which every torch can hold."""
+    """Unsigned integers reinterpreted as signed ones, which every torch version supports."""
     array = np.ascontiguousarray(value)
     return array.view(np.int64) if array.dtype == np.uint64 else array

@@ -1,7 +1,7 @@
-"""Actors on a Ray cluster, beside the process that learns.
+"""Actors on a Ray cluster, beside the learner.
 
-Actors write to shards. Everything else goes by one call to each actor every few hundredths of a second: it brings the
-newest weights and how far the actor may go, and returns what the actor did.
+Actors write to shards. Everything else is one call to each actor every few hundredths of a second: it sends the newest
+weights and the actor's step budget, and returns what the actor did.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _GROUPS = {"acting": 1, "control": 1}
 @final
 @dataclass(frozen=True)
 class _Task:
-    """All that an actor needs to know."""
+    """What an actor is started with."""
 
     index: int
     env: str
@@ -74,7 +74,7 @@ class _RemoteActor:
         self._counts: dict[str, float] = {"steps": 0, "episodes": 0, "version": 0}
 
     def act(self) -> str:
-        """Act until it is over; what went wrong, if anything did."""
+        """Act until the run ends; returns the error, if any."""
         try:
             self._act()
         except Exception:
@@ -84,7 +84,7 @@ class _RemoteActor:
     def exchange(
         self, weights: bytes | None, version: int, newest: int, steps: int, budget: int, over: bool
     ) -> dict[str, float]:
-        """Take weights, and how far to go; what was done so far, all in all."""
+        """Set weights and the step budget; returns the actor's totals."""
         with self._lock:
             if weights is not None:
                 self._weights = Weights(version, load_tensors(weights))
@@ -147,7 +147,7 @@ class _Versioned:
 @final
 @dataclass
 class _Seat:
-    """An actor as the learner knows it."""
+    """The learner's record of an actor."""
 
     handle: Any = None
     acting: Any = None
@@ -160,7 +160,7 @@ class _Seat:
 
 @final
 class ClusterActors:
-    """A collector: actors of a cluster that fill the shards which the learner draws from."""
+    """A collector whose actors are on a cluster and write to shards."""
 
     def __init__(self, env: str, algorithm: Algorithm, run: RunConfig, memory: ShardedMemory, state: RunState) -> None:
         if run.num_envs % run.actors:
@@ -186,18 +186,18 @@ class ClusterActors:
     def resume(
         self,
         memory: RunMemory,
-        actor: Mapping[str, Any],  # noqa: ARG002 - actors elsewhere begin anew
+        actor: Mapping[str, Any],  # noqa: ARG002 - remote actors start afresh
         env: Mapping[str, Any] | None,  # noqa: ARG002
         returns: Mapping[str, Any],  # noqa: ARG002
         seed: int,
     ) -> None:
-        """Go on with a memory; environments begin anew."""
+        """Resume with a memory; environments are reset."""
         assert isinstance(memory, ShardedMemory)
         self._memory = memory
         self.begin(seed)
 
     def collect(self, steps: int) -> Collected:
-        """What actors did since the last time; naps if that is nothing."""
+        """What actors did since the last call; sleeps briefly if nothing."""
         done, episodes, returns = 0, 0, {}  # type: ignore[var-annotated]
         for index, seat in enumerate(self._seats):
             counts = self._answer(index, seat)
@@ -225,14 +225,14 @@ class ClusterActors:
         return Collected(done, episodes, {name: np.concatenate(parts) for name, parts in returns.items()})
 
     def publish(self, weights: Weights, updates: int) -> None:
-        """Let actors have weights with their next calls."""
+        """Send weights to actors with their next calls."""
         self._updates = updates
         self._versions += 1
         self._weights = (self._versions, weights)
         self._memory.newest_version = self._versions
 
     def metrics(self) -> dict[str, float]:
-        """How old policies were, and what was lost."""
+        """Policy staleness, and what was lost."""
         versions = [seat.counts["version"] for seat in self._seats if seat.counts]
         found = {f"cluster/lost_{what}": float(count) for what, count in self._lost.items()}
         if versions:
@@ -240,11 +240,11 @@ class ClusterActors:
         return {**found, **self._memory.take_metrics()}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
-        """Nothing: actors elsewhere begin anew."""
+        """Nothing: remote actors start afresh."""
         return {}, None, {}
 
     def close(self) -> None:
-        """End all actors, once what they wrote has been stored, and the shards."""
+        """Stop all actors, once their rows have been stored, and the shards."""
         ray = import_ray()
         if ray.is_initialized():
             acting = []
@@ -275,7 +275,7 @@ class ClusterActors:
         seat.call, seat.counts, seat.version, seat.asked = None, None, -1, 0.0
 
     def _answer(self, index: int, seat: _Seat) -> dict[str, float] | None:
-        """What an actor answered, if it has; one that is gone is started again."""
+        """An actor's answer, if it has arrived; a dead actor is restarted."""
         ray = import_ray()
         if seat.call is None:
             return None
@@ -307,7 +307,7 @@ class ClusterActors:
         self._start(index)
 
     def _note_rate(self, done: int) -> None:
-        """Steps a second, lately."""
+        """Update the recent steps per second."""
         self._recent += done
         passed = time.monotonic() - self._noted
         if passed > 4 * self._every:
@@ -333,7 +333,7 @@ class ClusterActors:
         seat.asked = time.monotonic()
 
     def _budget(self, steps: int) -> int:
-        """Steps that one actor may take until the next call, so that the learner is not left behind."""
+        """The steps that one actor may take until the next call, so that it does not run ahead of the learner."""
         run, left = self._run, self._run.steps - steps
         due = self._schedule.updates_due(steps, self._state.episodes)
         slack = max(_ROUNDS * run.num_envs, int(_AHEAD * self._every * self._rate))
@@ -344,7 +344,7 @@ class ClusterActors:
         return max(0, -(-min(slack, left) // run.actors)) if left > 0 else 0
 
     def _say(self, what: str, text: str, rows: int = 0) -> None:
-        """Write down what was lost."""
+        """Log what was lost."""
         self._lost["rows"] += rows
         line = {"time": time.time(), "step": self._state.steps, "what": what, "rows": rows, "text": text}
         with open(self._state.folder / "events.jsonl", "a") as file:

@@ -18,7 +18,7 @@ __all__ = ["Collected", "Collector", "LocalCollector", "act_and_append", "reset_
 
 
 class Collected(NamedTuple):
-    """What was collected at once."""
+    """The result of one ``collect`` call."""
 
     steps: int
     episodes: int
@@ -27,34 +27,34 @@ class Collected(NamedTuple):
 
 
 class Films(Protocol):
-    """What keeps how worlds stood as episodes began."""
+    """Records environment snapshots at episode starts."""
 
     @property
-    def wanted(self) -> bool:
-        """Whether to be told of the next ones that begin."""
+    def recording(self) -> bool:
+        """Whether to record the next episodes that start."""
 
     def note(self, env: Env, begun: Any, memory: Memory) -> None:
-        """Keep how environments stand in which an episode begins now, ``[E]``."""
+        """Record environments in which an episode starts, ``[E]``."""
 
 
 class Collector(Protocol):
-    """What steps environments and writes to the memory."""
+    """Steps environments and writes to the memory."""
 
     obs: Mapping[str, Any]
-    """What environments show now, by field name; empty where they are in other processes."""
+    """Current observations by field name; empty if environments are in other processes."""
 
     def collect(self, steps: int) -> Collected:
-        """Go on by a step, or take in what others did meanwhile.
+        """Step all environments, or fetch what other processes collected meanwhile.
 
         Args:
             steps: Environment steps so far.
         """
 
     def publish(self, weights: Weights, updates: int) -> None:
-        """Let actors have weights, and know how many updates there were."""
+        """Send weights and the number of updates to actors."""
 
     def begin(self, seed: int) -> None:
-        """Begin episodes everywhere."""
+        """Reset all environments."""
 
     def resume(
         self,
@@ -64,16 +64,16 @@ class Collector(Protocol):
         returns: Mapping[str, Any],
         seed: int,
     ) -> None:
-        """Go on from a state; environments that could not be kept begin anew."""
+        """Resume from a state; environments without snapshots are reset."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
-        """The actor's state, the environments' if they can be kept, and returns of episodes that go on."""
+        """The actor's state, the environments' if they can be saved, and returns of open episodes."""
 
     def metrics(self) -> dict[str, float]:
-        """What else there is to log, by name."""
+        """Further metrics to log."""
 
     def close(self) -> None:
-        """Let go of environments and processes."""
+        """Release environments and processes."""
 
 
 @final
@@ -85,10 +85,10 @@ class LocalCollector:
         self._returns = EpisodeReturns(env)
         self.obs: Mapping[str, Any] = {}
         self.films: Films | None = None
-        """Where to keep how episodes began, if somebody may want to see them again."""
+        """Recorder of episode starts, for films; None: not recorded."""
 
     def begin(self, seed: int) -> None:
-        """Begin episodes everywhere."""
+        """Reset all environments."""
         self.obs = guarded(self._env.name, "reset", lambda: self._env.reset(seed=seed))
         check_finite(self._env, self.obs, 0)
 
@@ -100,7 +100,7 @@ class LocalCollector:
         returns: Mapping[str, Any],
         seed: int,
     ) -> None:
-        """Go on from a state; environments that could not be kept begin anew."""
+        """Resume from a state; environments without snapshots are reset."""
         assert not isinstance(memory, ShardedMemory)
         self._memory = memory
         self._actor.load_state_dict(actor)
@@ -117,7 +117,7 @@ class LocalCollector:
         step = act_and_append(self._env, self._actor, self._memory, self.obs, steps)
         self.obs = step.obs
         returns = self._returns.add(step)
-        if self.films is not None and self.films.wanted and isinstance(self._memory, Memory):
+        if self.films is not None and self.films.recording and isinstance(self._memory, Memory):
             self.films.note(self._env, step.ended, self._memory)
         return Collected(self._env.num_envs, len(returns["length"]) if returns else 0, returns)
 
@@ -126,7 +126,7 @@ class LocalCollector:
         self._actor.load(weights)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
-        """The actor's state, the environments' if they can be kept, and returns of episodes that go on."""
+        """The actor's state, the environments' if they can be saved, and returns of open episodes."""
         kept = self._env.snapshot() if isinstance(self._env, Snapshots) else None
         return self._actor.state_dict(), kept, self._returns.state_dict()
 
@@ -142,14 +142,16 @@ class LocalCollector:
 def act_and_append(
     env: Env, actor: Actor, memory: Experience, obs: Mapping[str, Any], steps: int, lanes: Any = None
 ) -> Step:
-    """One step of some environments, which goes to the memory.
+    """Step environments once and append the rows.
 
     Args:
         lanes: Lanes of the memory that these environments write to; None: all.
     """
     action, extras = actor.act(obs, steps)
     step = guarded(env.name, "step", lambda: env.step(action))
-    check_finite(env, {key: value for key, value in step.row.items() if key not in obs}, steps)  # those were checked
+    check_finite(
+        env, {key: value for key, value in step.row.items() if key not in obs}, steps
+    )  # observations were checked at the last step
     check_finite(env, step.obs, steps)
     row, some = step.row, step.row.get("lanes")
     if some is not None:
@@ -164,7 +166,7 @@ def act_and_append(
 
 
 def reset_mask(step: Step) -> Any:
-    """Where an episode ended, or where a step only began the next one, ``[E]``."""
+    """Where an episode ended, or where a step only reset the environment, ``[E]``."""
     lanes = step.row.get("lanes")
     if lanes is None:
         return step.ended

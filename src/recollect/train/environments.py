@@ -1,4 +1,4 @@
-"""The environments of a run, as its algorithm sees them."""
+"""The environments of a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["make_drawable_env", "make_env"]
 
 
 def make_env(algorithm: Algorithm, name: str, num_envs: int, options: Mapping[str, Any]) -> Env:
-    """Vectorised environments by name; without an axis of agents for algorithms of one agent."""
+    """Vectorised environments by name; without the agent axis for single-agent algorithms."""
     return _seen_by(algorithm, envs.make(name, num_envs=num_envs, **options))
 
 
 def make_drawable_env(algorithm: Algorithm, name: str, options: Mapping[str, Any]) -> Env:
-    """One environment that can be drawn, if that is possible."""
+    """One environment that can be rendered, if possible."""
     return _seen_by(algorithm, envs.make_drawable(name, **options))
 
 

@@ -1,4 +1,4 @@
-"""Policies as files for other programs: ONNX, ``torch.export``, and an agent's weights each."""
+"""Export of policies: ONNX, ``torch.export``, and weights of single agents."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _TOLERANCE = 1e-5
 
 
 def exporting(learner: Learner) -> Exports:
-    """The learner, if its policies can be taken elsewhere."""
+    """The learner, if its policies can be exported."""
     if not isinstance(learner, Exports):
         raise OptionError("algorithm", "have a policy_module to be exported", type(learner).__name__)
     return learner
 
 
 def example_inputs(module: Any, num_envs: int, seed: int = 0) -> tuple[Tensor, ...]:
-    """Inputs of the right kind: numbers by chance, actions that were not taken yet, masks that allow everything."""
+    """Example inputs: random observations, zero last actions, full action masks."""
     random = torch.Generator().manual_seed(seed)
     made = []
     for name, (shape, dtype) in module.inputs.items():
@@ -50,7 +50,7 @@ def example_inputs(module: Any, num_envs: int, seed: int = 0) -> tuple[Tensor, .
 
 
 def to_onnx(learner: Learner, path: Path) -> Path:
-    """Write the policy as ONNX, for any number of environments, and see that onnxruntime computes the same."""
+    """Write the policy as ONNX with a dynamic batch axis, verified with onnxruntime."""
     try:
         import onnxruntime  # type: ignore[import-untyped]
         import onnxscript  # noqa: F401 - torch's exporter needs it
@@ -78,15 +78,15 @@ def to_onnx(learner: Learner, path: Path) -> Path:
         known = {each.name for each in session.get_inputs()}
         found = session.run(None, {name: value for name, value in fed.items() if name in known})
         with torch.no_grad():
-            wanted = module(*given)
-        for name, one, two in zip(module.outputs, wanted, found, strict=True):
+            expected = module(*given)
+        for name, one, two in zip(module.outputs, expected, found, strict=True):
             if one.shape != two.shape or not np.allclose(one.numpy(), two, atol=_TOLERANCE):
                 raise RunError(str(path), f"compute what the policy does ({name})", "other values")
     return path
 
 
 def to_torch_export(learner: Learner, path: Path) -> Path:
-    """Write the policy as a program of ``torch.export``, for any number of environments."""
+    """Write the policy as a ``torch.export`` program with a dynamic batch axis."""
     module = _ready(learner)
     with kernels.used(False):
         program = torch.export.export(module, example_inputs(module, 2), dynamic_shapes=(_dynamic(module),))
@@ -96,7 +96,7 @@ def to_torch_export(learner: Learner, path: Path) -> Path:
 
 
 def save_agents(learner: Learner, groups: tuple[AgentGroup, ...], folder: Path) -> list[Path]:
-    """Write every agent's weights to ``<agent>/actor.safetensors``; agents that share networks have the same."""
+    """Write every agent's weights to ``<agent>/actor.safetensors``; with parameter sharing they are equal."""
     modules, written = exporting(learner).agent_modules(), []
     for group in groups:
         state = modules[group.name].state_dict()
@@ -110,7 +110,7 @@ def save_agents(learner: Learner, groups: tuple[AgentGroup, ...], folder: Path) 
 
 
 def load_agents(learner: Learner, groups: tuple[AgentGroup, ...], folder: Path) -> None:
-    """Take agents' weights that ``save_agents`` wrote, all of them or some; what has no file stays as it is."""
+    """Load weights written by ``save_agents``, of all agents or some; others stay as they are."""
     modules = exporting(learner).agent_modules()
     for group in groups:
         module = modules[group.name]
@@ -148,7 +148,7 @@ def _read(path: Path, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _mine(name: str, value: Tensor, place: int, group: AgentGroup) -> Any:
-    """Where an agent's part of a tensor is: networks side by side have the agents first."""
+    """The index of an agent's part of a tensor; stacked networks have the agent axis first."""
     if group.alone:
         return ...
     if value.shape[0] not in (1, len(group)):
@@ -168,7 +168,7 @@ def _dynamic(module: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch's exporter says about itself."""
+    """A context that silences torch's exporter."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

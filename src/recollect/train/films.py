@@ -1,4 +1,4 @@
-"""Episodes of a run that goes on, drawn again: from how their world stood when they began, and what was done then."""
+"""Films of a running run's episodes, replayed from a snapshot of the environment and the stored actions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from recollect.train.evaluate import draw_episode
 
 __all__ = ["Films", "Replay"]
 
-_WATCHED = 10.0  # seconds after a look for which somebody counts as looking
+_WATCHED = 10.0  # seconds after a request during which snapshots are taken
 _EVERY = 1.0  # seconds between two snapshots
 _LANES = 4  # environments of a snapshot that are kept
 _KEPT = 64  # episodes
 
 
 class Replay(NamedTuple):
-    """An episode that can be played again."""
+    """An episode that can be replayed."""
 
     env: Env
     obs: Mapping[str, Any]
@@ -37,7 +37,7 @@ class Replay(NamedTuple):
 
 @final
 class Films:
-    """Keeps how worlds stood as episodes began, while somebody looks, of worlds that can tell."""
+    """Records environment snapshots at episode starts, while a viewer is connected."""
 
     def __init__(self, algorithm: Algorithm, name: str, options: Mapping[str, Any]) -> None:
         self._algorithm, self._name, self._options = algorithm, name, dict(options)
@@ -47,17 +47,17 @@ class Films:
         self._single: dict[str, Any] | None = None
 
     def look(self) -> None:
-        """Somebody looks."""
+        """Note that a viewer is connected."""
         self._looked = time.monotonic()
 
     @property
-    def wanted(self) -> bool:
+    def recording(self) -> bool:
         """Whether a snapshot should be taken when the next episode begins."""
         now = time.monotonic()
         return now - self._looked < _WATCHED and now - self._noted > _EVERY
 
     def note(self, env: Env, begun: Any, memory: Memory) -> None:
-        """Keep how environments stand in which an episode begins now.
+        """Record environments in which an episode starts.
 
         Args:
             begun: Which ones, ``[E]``.
@@ -75,12 +75,12 @@ class Films:
                 self._kept.popitem(last=False)
 
     def there(self) -> list[tuple[int, int]]:
-        """Lane and first serial of episodes that can be drawn."""
+        """Lane and first serial of episodes that can be replayed."""
         with self._lock:
             return list(self._kept)
 
     def draw(self, memory: Memory, lane: int, start: int) -> bytes | None:
-        """An episode as a GIF; None if it was not kept, or has been overwritten."""
+        """An episode as a GIF; None if it was not recorded, or has been overwritten."""
         found = self.replay(memory, lane, start)
         if found is None:
             return None
@@ -92,7 +92,7 @@ class Films:
             return save_video(Path(folder) / "episode.gif", pictures, fps=10).read_bytes()
 
     def replay(self, memory: Memory, lane: int, start: int) -> Replay | None:
-        """An environment that stands as it did when an episode began, and what was done then."""
+        """An environment at an episode's start, and the episode's actions."""
         with self._lock:
             state = self._kept.get((lane, start))
         found = memory.episodes
@@ -121,10 +121,10 @@ class Films:
         return self._single
 
 
-def _part(value: Any, wanted: tuple[int, ...], lane: int) -> Any:
-    """What an array says of one environment: where its shape differs from that of one, environments lie."""
+def _part(value: Any, single: tuple[int, ...], lane: int) -> Any:
+    """One environment's part of an array; the environment axis is where the shape differs from a single one's."""
     shape = np.shape(value)
-    for axis, (many, one) in enumerate(zip(shape, wanted, strict=True)):
+    for axis, (many, one) in enumerate(zip(shape, single, strict=True)):
         if many != one:
             return np.take(value, [lane], axis)
     return np.array(value)

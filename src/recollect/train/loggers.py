@@ -1,4 +1,4 @@
-"""Where a run's metrics go: lines of JSON always, and what people already look at."""
+"""Loggers of metrics: JSON lines, CSV, TensorBoard, Weights & Biases, MLflow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JUDGED = {"return": "mean_reward", "length": "mean_ep_length"}
 
 
 def charted(values: Mapping[str, float]) -> dict[str, float]:
-    """Metrics by the names that charts of Stable-Baselines3 have, where those have any; evaluations under ``eval``.
+    """Metrics by Stable-Baselines3's names, where it has any; evaluations under ``eval``.
 
     >>> charted({"return": 500.0, "train/return": 431.0, "prey/return": -3.0, "train/loss": 0.1})
     {'eval/mean_reward': 500.0, 'rollout/ep_rew_mean': 431.0, 'eval/prey/mean_reward': -3.0, 'train/loss': 0.1}
@@ -42,13 +42,13 @@ def _charted(name: str) -> str:
 
 
 class Logger(Protocol):
-    """Something that takes metrics."""
+    """The logger interface."""
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Take the metrics of a step."""
+        """Log the metrics of a step."""
 
     def close(self) -> None:
-        """Write everything down, and let go of it."""
+        """Flush and close."""
 
 
 @final
@@ -58,7 +58,7 @@ class Records:
     Args:
         names: Of loggers, besides the lines of JSON.
         about: The run's settings, for loggers that keep them.
-        after: Steps after which lines of an earlier part of the run are dropped, because they will be written again.
+        after: The step that a run is resumed from: later lines are dropped, because they will be written again.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Records:
         self._others = {name: LOGGERS[name](folder, about, after) for name in names}
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Write metrics down. A logger that fails is no reason to end a run."""
+        """Log metrics. A logger that fails is dropped with a warning."""
         self._lines.write(step, values)
         for name, logger in list(self._others.items()):
             try:
@@ -78,7 +78,7 @@ class Records:
                 del self._others[name]
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all loggers."""
         for logger in self._others.values():
             with contextlib.suppress(Exception):
                 logger.close()
@@ -103,7 +103,7 @@ class JsonLines:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics; a last one that was cut short is left out."""
+    """The lines of a run's metrics; an incomplete last one is left out."""
     path = folder / "metrics.jsonl"
     found = []
     if path.exists():
@@ -120,7 +120,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 @final
 class Csv:
-    """A table with a column a metric, written anew as columns come: ``metrics.csv``."""
+    """A table with a column for each metric, rewritten when columns are added: ``metrics.csv``."""
 
     def __init__(self, folder: Path, _about: Mapping[str, Any], _after: int | None) -> None:
         self._folder, self._path = folder, own(folder / "metrics.csv")
@@ -226,14 +226,14 @@ LOGGERS: dict[str, Callable[[Path, Mapping[str, Any], int | None], Logger]] = {
 
 
 def check_loggers(names: tuple[str, ...]) -> None:
-    """Refuse what is no logger."""
+    """Refuse unknown loggers."""
     for name in names:
         if name not in LOGGERS:
             raise OptionError("log", f"be some of {', '.join(LOGGERS)}", repr(name))
 
 
 def check_installed(names: tuple[str, ...]) -> None:
-    """Refuse loggers whose packages are not there."""
+    """Refuse loggers whose packages are not installed."""
     for name in names:
         if name in ("wandb", "mlflow") and importlib.util.find_spec(name) is None:
             raise MissingExtra(name, name)

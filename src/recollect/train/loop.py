@@ -1,4 +1,4 @@
-"""The loop of every algorithm: collect from vectorised environments, learn when that is due, evaluate, save."""
+"""The training loop of every algorithm: collect from vectorised environments, learn, evaluate, save."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from recollect.train.views import RunView, published
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "run"]
 
-_PATIENCE = 1000  # updates that may be due while the memory has nothing to learn from
+_PATIENCE = 1000  # updates that may be due while the memory has nothing to sample
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called with steps taken, steps in all, and the newest metrics."""
@@ -53,7 +53,7 @@ Progress = Callable[[int, int, Mapping[str, float]], None]
 @final
 @dataclass(frozen=True)
 class Result:
-    """How a run ended."""
+    """The result of a run."""
 
     folder: Path
     steps: int
@@ -61,11 +61,11 @@ class Result:
     metrics: dict[str, float]
     """Of the last evaluation."""
     signal: int = 0
-    """What ended it before its time; 0: nothing did."""
+    """The signal that interrupted it; 0: none."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether it ended before its time."""
+        """Whether it was interrupted."""
         return self.signal != 0
 
 
@@ -84,9 +84,9 @@ def run(
 
     Args:
         env: A name that ``recollect.envs.make`` knows.
-        folder: Where everything is kept; by default ``runs/<algorithm>-<environment>-<seed>-<time>``. It may hold a run
-            of the same settings that was ended before its first checkpoint.
-        networks: Parts of one's own by the names of the algorithm's settings, such as ``{"encoder": function}``.
+        folder: The run's folder; by default ``runs/<algorithm>-<environment>-<seed>-<time>``. It may hold a run of the
+            same settings that ended before its first checkpoint.
+        networks: Custom networks or losses by the names of the algorithm's settings, such as ``{"encoder": function}``.
         callbacks: Objects with any of ``on_step``, ``on_update``, ``on_evaluate``, ``on_save``.
         settings: Of the run, by the names of ``RunConfig``.
 
@@ -110,7 +110,7 @@ def run(
 
 
 def new_folder(algorithm: Algorithm, env: str, what: str) -> Path:
-    """A folder under ``runs`` that nothing is kept in yet."""
+    """An unused folder under ``runs``."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in env)
     return Path("runs") / f"{algorithm.name}-{safe}-{what}-{time.strftime('%Y%m%d-%H%M%S')}"
 
@@ -125,12 +125,12 @@ def resume(
     callbacks: Sequence[Callback | object] = (),
     trust: bool = False,
 ) -> Result:
-    """Go on with a run from its checkpoint, as if it had not stopped.
+    """Resume a run from its checkpoint, as if it had not stopped.
 
     Args:
-        steps: Another number of steps in all.
+        steps: A new total number of steps.
         device: Another device to learn and act on.
-        networks: Parts of one's own that were given in Python and have no name to import them by.
+        networks: Custom networks or losses that were given in Python and have no importable name.
         callbacks: Objects with any of ``on_step``, ``on_update``, ``on_evaluate``, ``on_save``.
         trust: Whether to import modules that the run's settings name.
     """
@@ -151,7 +151,7 @@ def resume(
 
 @final
 class _Run:
-    """One run while it goes."""
+    """A run in progress."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class _Run:
         self._metrics: dict[str, float] = {}
         self._evaluated = 0
         self._pending: dict[str, float] = {}
-        """What is logged with the evaluation that is going on."""
+        """Metrics to log with the current evaluation."""
         self._records: Records | None = None
         self._stopped: list[int] = []
 
@@ -205,7 +205,7 @@ class _Run:
         return None if self._shared is None else Shared(self._shared)
 
     def load(self) -> None:
-        """Go on from the checkpoint in the folder."""
+        """Restore the checkpoint in the folder."""
         state, counters = self._state, checkpoint.load_checkpoint(self._folder)
         checkpoint.check_settings(self._folder, immutable_settings(self._name, self._algorithm, self.config))
         learner, actor, env = checkpoint.load_state(self._folder)
@@ -233,14 +233,14 @@ class _Run:
         return Records(self._folder, self.config.log, about(self._name, self._algorithm, self.config), after)
 
     def go(self) -> Result:
-        """Until all steps are taken, or someone interrupts; the folder says meanwhile how it stands."""
+        """Train until all steps are taken or the run is interrupted; keeps the folder's status current."""
         with recorded(self._folder) as status, published(self._folder, self._view()):
             found = self._go()
             status.state = "done" if found.steps >= self.config.steps and not found.interrupted else "stopped"
         return found
 
     def _view(self) -> View:
-        """What others may see of it while it goes."""
+        """The view of the run that others may query."""
         if isinstance(self._memory, ShardedMemory):
             return ShardsView(self._memory.shards)
         films = Films(self._algorithm, self._name, self.config.env_options)
@@ -323,7 +323,7 @@ class _Run:
         self._collector.publish(self._learner.weights(), state.updates)
 
     def _evaluate(self) -> None:
-        """Evaluate here and now; on a cluster begin to, beside learning."""
+        """Evaluate now; on a cluster start an evaluation beside learning."""
         state = self._state
         longest = self._eval_env.max_episode_steps or self.config.eval_max_steps
         if self._evaluation is None:
@@ -337,7 +337,7 @@ class _Run:
         self._evaluated = state.steps
 
     def _measured(self) -> dict[str, float]:
-        """What is logged beside an evaluation, and the step it is of."""
+        """Metrics to log with an evaluation, and its step."""
         state = self._state
         since = self._since.take(state.steps, state.updates, self._memory)
         return {**since, **self._collector.metrics(), "train/updates": state.updates, "step": state.steps}
@@ -377,7 +377,7 @@ class _Run:
         call(self._callbacks, "on_save", state)
 
     def _finish(self) -> None:
-        """The last picture: an episode as a video, where the environment can be drawn."""
+        """Record a video of an episode, if the environment can be rendered."""
         if not self.config.video:
             return
         try:
@@ -389,9 +389,9 @@ class _Run:
 
 
 def sharded_memory(config: RunConfig, folder: Path, template: Experience, source: Path | None) -> ShardedMemory:
-    """Shards on a cluster for what an algorithm learns from, new or as they were saved."""
+    """A sharded memory on a cluster, new or restored."""
     if not isinstance(template, Memory):
-        remedy = "A rollout is of one policy, which actors that go on by themselves have not."
+        remedy = "A rollout needs a single policy; actors on a cluster act with stale ones."
         raise OptionError("cluster", "be empty for an algorithm that learns from rollouts", config.cluster, remedy)
     connect(config.cluster)
     kept = None if config.durability == "none" else folder / "shards"  # beside checkpoints, which are what runs resume
@@ -400,5 +400,5 @@ def sharded_memory(config: RunConfig, folder: Path, template: Experience, source
 
 
 def _passed(every: int, before: int, now: int) -> bool:
-    """Whether a multiple of some steps was passed; 0: never."""
+    """Whether a multiple of ``every`` steps was passed; 0: never."""
     return bool(every) and now // every > before // every

@@ -1,4 +1,4 @@
-"""What a run measures between two lines of its log: averages, returns of training, speed, age and reuse of rows."""
+"""Training metrics between two log lines: means, episode returns, speed, replay age and replay ratio."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _own(name: str) -> bool:
 
 @final
 class EpisodeReturns:
-    """Returns of episodes while agents explore, an agent's share of each group's."""
+    """Training returns of episodes, per agent of each group."""
 
     def __init__(self, env: Env) -> None:
         self._names = reward_names(env)
@@ -50,7 +50,7 @@ class EpisodeReturns:
         self._length = np.zeros(env.num_envs)
 
     def add(self, step: Step) -> dict[str, Any]:
-        """Take a step in; returns and lengths of the episodes that it ended, by name."""
+        """Add a step; returns the returns and lengths of the episodes that it ended, by name."""
         rows = step.row.get("lanes", ...)
         for name, key in self._names.items():
             values = step.row[key]
@@ -66,18 +66,18 @@ class EpisodeReturns:
         return done
 
     def state_dict(self) -> dict[str, list[float]]:
-        """Returns so far of episodes that go on."""
+        """Returns so far of open episodes."""
         return {name: values.tolist() for name, values in {**self._running, "length": self._length}.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         for name, values in {**self._running, "length": self._length}.items():
             values[:] = state[name]
 
 
 @final
 class Since:
-    """Averages over everything since they were last taken."""
+    """Means since the last log line."""
 
     def __init__(self, steps: int, updates: int) -> None:
         self._sums: dict[str, float] = {}
@@ -87,7 +87,7 @@ class Since:
         self._began, self._began_cpu = time.monotonic(), time.process_time()
 
     def add(self, metrics: Mapping[str, float]) -> None:
-        """Take the metrics of an update in."""
+        """Add the metrics of an update."""
         for name, value in metrics.items():
             if name == SAMPLES:
                 self._samples += value
@@ -96,13 +96,13 @@ class Since:
             self._counts[name] = self._counts.get(name, 0) + 1
 
     def add_episodes(self, returns: Mapping[str, Any]) -> None:
-        """Take the returns of ended episodes in."""
+        """Add the returns of ended episodes."""
         for name, values in returns.items():
             self._sums[name] = self._sums.get(name, 0.0) + float(values.sum())
             self._counts[name] = self._counts.get(name, 0) + len(values)
 
     def take(self, steps: int, updates: int, memory: RunMemory) -> dict[str, float]:
-        """The averages, and what is known about speed and the memory; then begin anew."""
+        """The means, and metrics of speed and memory; resets the means."""
         passed, done = max(time.monotonic() - self._time, 1e-9), steps - self._steps
         found = {f"train/{name}": total / self._counts[name] for name, total in self._sums.items()}
         found["time/steps_per_second"] = done / passed
@@ -118,16 +118,16 @@ class Since:
         return found
 
     def _spent(self) -> tuple[float, float]:
-        """Seconds of the run, and of its processor in this process; those before it was resumed count too."""
+        """Wall-clock and CPU seconds of the run, those before it was resumed included."""
         return time.monotonic() - self._began, time.process_time() - self._began_cpu
 
     def state_dict(self) -> dict[str, Any]:
-        """What was added up so far, as data."""
+        """The sums so far, as data."""
         parts = {"sums": self._sums, "counts": self._counts, "samples": self._samples, "steps": self._steps}
         return {**parts, "spent": self._spent()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self._sums, self._counts = dict(state["sums"]), dict(state["counts"])
         self._samples, self._steps = state["samples"], state["steps"]
         seconds, cpu = state["spent"]
@@ -135,7 +135,7 @@ class Since:
 
 
 def replay_age(memory: RunMemory) -> float | None:
-    """Environment steps since what a batch holds was written, on average; None where nothing is replayed yet."""
+    """The mean age of sampled rows, in environment steps; None if nothing can be sampled yet."""
     if not isinstance(memory, Memory) or isinstance(memory.sampler, Shuffled) or not memory.ready:
         return None
     state = memory.random_state

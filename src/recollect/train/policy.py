@@ -1,4 +1,4 @@
-"""Trained policies for use: what agents do about what they see, in one environment or many."""
+"""Trained policies for inference, in one environment or many."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["TrainedPolicy", "load_policy"]
 def load_policy(
     run: str | Path, *, step: int | None = None, trust: bool = False, device: str | None = None
 ) -> TrainedPolicy:
-    """The policy that a run has learned.
+    """The trained policy of a run.
 
     Args:
         run: The run's folder.
         step: At an earlier checkpoint that was kept (``keep_checkpoints``).
         trust: Whether to import modules that the run's settings name.
-        device: Where to act; None: where it learned if there is such a device here, else on the CPU.
+        device: Torch device; None: the run's if available here, else the CPU.
 
     >>> policy = load_policy("runs/maddpg-simple_spread-1")  # doctest: +SKIP
     >>> action = policy.act(obs)  # doctest: +SKIP
@@ -41,10 +41,10 @@ def load_policy(
 
 @final
 class TrainedPolicy:
-    """What agents do, without exploration. Recurrent ones remember what they saw until ``reset``.
+    """A policy without exploration. Recurrent ones keep their state until ``reset``.
 
     Args:
-        learner: Whose weights act.
+        learner: The learner with the weights.
         groups: The environment's agents.
     """
 
@@ -62,7 +62,7 @@ class TrainedPolicy:
         return self._learner.policy_module()
 
     def reset(self, mask: Any = None) -> None:
-        """Begin anew: everywhere, or where episodes ended ``[E]``."""
+        """Reset recurrent states: all, or where episodes ended ``[E]``."""
         if mask is None:
             self._actor = None
         elif self._actor is not None:
@@ -95,9 +95,9 @@ class TrainedPolicy:
         seen = np.asarray(obs, group.obs_space.dtype)
         lead = seen.shape[: seen.ndim - len(shape)]
         whole = (int(np.prod(lead[:-1] if count > 1 else lead, dtype=int)), count)
-        wanted = (count,) if count > 1 else ()
-        if seen.shape[len(lead) :] != shape or len(lead) > len(wanted) + 1 or lead[len(lead) - len(wanted) :] != wanted:
-            rule = f"have shape {[*wanted, *shape]}, or [E, {', '.join(map(str, [*wanted, *shape]))}]"
+        agents = (count,) if count > 1 else ()
+        if seen.shape[len(lead) :] != shape or len(lead) > len(agents) + 1 or lead[len(lead) - len(agents) :] != agents:
+            rule = f"have shape {[*agents, *shape]}, or [E, {', '.join(map(str, [*agents, *shape]))}]"
             raise OptionError("obs", rule, list(seen.shape))
         fields = {"obs": seen.reshape(*whole, *shape)}
         if avail_actions is not None:
@@ -128,7 +128,7 @@ class TrainedPolicy:
         return found
 
     def _choose(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Actions ``[E, A, ...]`` by field name, of environments."""
+        """Actions ``[E, A, ...]`` by field name."""
         if not self.groups[0].alone:
             return self._act(self._with_masks(fields))
         found = self._act(self._with_masks({key: value[:, 0] for key, value in fields.items()}))
@@ -141,7 +141,7 @@ class TrainedPolicy:
         return self._actor.act(fields)[0]
 
     def _with_masks(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, with masks that were not: everyone is there, and may do everything."""
+        """Fields with default masks: all agents alive, all actions available."""
         num_envs = len(next(iter(fields.values())))
         found: dict[str, Any] = {}
         for group in self.groups:

@@ -32,7 +32,7 @@ class _Evaluator:
         self._learner = algorithm.learner(self._env, device="cpu", seed=0)
 
     def evaluate(self, state: bytes, seed: int, longest: int) -> dict[str, float] | None:
-        """The mean over episodes of a learner's policy."""
+        """Mean metrics of a learner's policy over episodes."""
         self._learner.load_state_dict(load_tensors(state))
         return evaluate(self._learner, self._env, seed, longest)
 
@@ -48,18 +48,18 @@ class RemoteEvaluation:
         self._again: tuple[Any, ...] = ()
 
     def begin(self, state: Mapping[str, Any], seed: int, longest: int) -> None:
-        """Evaluate a learner as it is now."""
+        """Start to evaluate a learner's current state."""
         data = save_tensors({name: value.detach().cpu().contiguous() for name, value in state.items()})
         self._again = (data, seed, longest)
         self._ask()
 
     @property
     def going(self) -> bool:
-        """Whether there is one."""
+        """Whether an evaluation is in progress."""
         return self._call is not None
 
     def take(self, *, wait: bool) -> dict[str, float] | None:
-        """What was found, if it is there."""
+        """The metrics, if the evaluation is done."""
         ray = import_ray()
         while self._call is not None:
             done, _ = ray.wait([self._call], timeout=1.0 if wait else 0)

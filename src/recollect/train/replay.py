@@ -1,4 +1,4 @@
-"""A trained run, ready to act again."""
+"""Trained runs, loaded for evaluation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Trained", "load_run"]
 @final
 @dataclass(frozen=True)
 class Trained:
-    """What a run's checkpoint holds."""
+    """A run at a checkpoint."""
 
     folder: Path
     env: str
@@ -31,10 +31,10 @@ class Trained:
     steps: int
 
     def evaluate(self, episodes: int, seed: int | None = None, *, explore: bool = False) -> dict[str, float]:
-        """Metrics of whole episodes; by default those that the run was evaluated with.
+        """Evaluation metrics; by default with the seeds of the run's own evaluations.
 
         Args:
-            explore: Whether actions are drawn, as in training, or the best.
+            explore: Whether to explore as in training, rather than act greedily.
         """
         env = make_env(self.algorithm, self.env, episodes, self.config.env_options)
         longest = env.max_episode_steps or self.config.eval_max_steps
@@ -44,7 +44,7 @@ class Trained:
         return found
 
     def record_video(self, seed: int | None = None) -> list[Any]:
-        """Pictures of an episode."""
+        """Frames of an episode."""
         env = make_drawable_env(self.algorithm, self.env, self.config.env_options)
         return record_video(self.learner, env, self._seed(seed))
 
@@ -65,8 +65,8 @@ def load_run(
     Args:
         step: At an earlier one that was kept (``keep_checkpoints``).
         trust: Whether to import modules that the run's settings name.
-        networks: Parts of one's own that were given in Python and have no name to import them by.
-        device: Where to act; None: where it learned if there is such a device here, else on the CPU.
+        networks: Custom networks or losses that were given in Python and have no importable name.
+        device: Torch device; None: the run's if available here, else the CPU.
     """
     folder = Path(folder)
     env, algorithm, config = read_run(folder, trust=trust, networks=networks)

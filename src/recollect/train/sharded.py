@@ -1,4 +1,4 @@
-"""A learner's memory on a cluster: what ``learner.learn`` draws from, in place of a memory in this process."""
+"""A learner's memory on a cluster, with the interface of a local one."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class ShardedMemory:
         self._learner.update_priorities(batch, errors)
 
     def newest(self, size: int) -> Batch:
-        """Not to be had from shards."""
+        """Refused: shards have no order of steps."""
         raise OptionError(
             "memory", "be of one process to give its newest rows", f"{size} of shards", "Train without --cluster."
         )
 
     def take_metrics(self) -> dict[str, float]:
-        """Policy versions since the rows of batches were written, on average."""
+        """The mean policy lag of sampled rows, in versions."""
         found = {"cluster/policy_age": self._age / self._aged} if self._aged else {}
         self._age, self._aged = 0.0, 0
         return found

@@ -12,7 +12,7 @@ __all__ = ["interruptible"]
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[list[int]]:
-    """A list of the signals that asked for an end: Ctrl-C, or a scheduler's SIGTERM; two of them end it at once."""
+    """A list of received signals (Ctrl-C, or a scheduler's SIGTERM); the second one exits at once."""
     pressed: list[int] = []
 
     def press(number: int, _: Any) -> None:

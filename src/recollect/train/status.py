@@ -1,4 +1,4 @@
-"""How a run stands: going, done, stopped, failed, or killed, which it cannot say itself."""
+"""The status of a run: going, done, stopped, failed, or killed, which is inferred."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILE = "status.json"
 @final
 @dataclass
 class Status:
-    """What becomes of a run; ``state`` is ``going``, ``done``, ``stopped``, ``failed`` or ``killed``."""
+    """A run's status; ``state`` is ``going``, ``done``, ``stopped``, ``failed`` or ``killed``."""
 
     state: str = "going"
     error: str = ""
@@ -32,7 +32,7 @@ class Status:
 
 @contextmanager
 def recorded(folder: Path) -> Iterator[Status]:
-    """Have a run's folder say how it stands; what goes wrong inside is a failure."""
+    """A context that writes the run's status to its folder; an exception is a failure."""
     status = Status(began=time.time())
     _write(folder, status)
     try:
@@ -46,7 +46,7 @@ def recorded(folder: Path) -> Iterator[Status]:
 
 
 def read_status(folder: Path) -> Status:
-    """How the run of a folder stands; of one that has not said so, what its files say."""
+    """The status of the run in a folder; inferred from its files if it has none."""
     try:
         found: dict[str, Any] = json.loads((folder / _FILE).read_text())
         state, error = str(found["state"]), str(found["error"])
@@ -79,7 +79,7 @@ def _alive(pid: int) -> bool:
 
 
 def _born(pid: int) -> str:
-    """When a process began, where that can be known: another one of the same number began at another time."""
+    """A process's start time, if known, which distinguishes processes that reuse a pid."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

@@ -40,8 +40,9 @@ def styled() -> Iterator[Any]:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.rcsetup import cycler
 
-    with mpl.rc_context({**_SETTINGS, "axes.prop_cycle": mpl.rcsetup.cycler("color", COLOURS)}):
+    with mpl.rc_context({**_SETTINGS, "axes.prop_cycle": cycler("color", COLOURS)}):
         yield plt
 
 

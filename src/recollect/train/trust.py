@@ -1,4 +1,4 @@
-"""Consent to code that a file names.
+"""Consent to importing code that a run's files name.
 
 Settings in a file are data, but the name of an environment, of a network or of a loss may name a module, and importing
 one runs it. A run's folder may come from anyone; so such a name counts only if whoever starts the command says so

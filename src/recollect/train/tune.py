@@ -1,4 +1,4 @@
-"""A search for good settings: many short runs, of which those that lag behind are given up early."""
+"""Hyperparameter search: many short runs, with early pruning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Trial", "draw_study", "tune"]
 @final
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One try: what was set, and what came of it."""
+    """One trial: its settings and its result."""
 
     number: int
     settings: dict[str, Any]
@@ -37,7 +37,7 @@ class Trial:
 
 @final
 class _Watch:
-    """Tells the study of every evaluation, and ends runs that lag behind."""
+    """Reports every evaluation to the study, and stops pruned runs."""
 
     def __init__(self, trial: Any, metric: str) -> None:
         self._trial, self._metric, self.pruned = trial, metric, False
@@ -46,7 +46,7 @@ class _Watch:
     def on_evaluate(self, run: RunState, metrics: Mapping[str, float]) -> None:
         """Report the metric."""
         self.value = metrics[metric_of(metrics, self._metric)]
-        if run.steps == 0:  # says nothing of the settings, but would count as the best that a trial has reached
+        if run.steps == 0:  # the untrained policy says nothing about the settings
             return
         self._trial.report(self.value, run.steps)
         if self._trial.should_prune():
@@ -65,11 +65,11 @@ def tune(
     search: SearchSpace | None = None,
     notify: Callable[[Trial, Trial], None] = lambda *_: None,
 ) -> list[Trial]:
-    """Try settings; returns all trials, the best first. A folder that holds a study goes on with it.
+    """Search hyperparameters; returns all trials, the best first. A folder that holds a study continues it.
 
     Args:
-        metric: What of an evaluation is to be large; by default the return, of the first group if there are several.
-        search: What is searched; by default what the algorithm declares.
+        metric: The evaluation metric to maximise; by default the return, of the first group if there are several.
+        search: The search space; by default the algorithm's.
         notify: Called after each trial with it and the best so far.
     """
     try:
@@ -120,7 +120,7 @@ def tune(
 
 
 def metric_of(metrics: Mapping[str, float], metric: str) -> str:
-    """The name of what is to be large."""
+    """The name of the metric to maximise."""
     _, returns, reports = evaluations([{**metrics, "step": 0}])
     if not metric:
         return returns[0]
@@ -179,7 +179,7 @@ def _trial(frozen: Any) -> Trial:
 
 
 def _order(trial: Trial) -> tuple[bool, float]:
-    """Whole trials first, the best before others."""
+    """Sort key: complete trials first, then by value."""
     return trial.state != "complete", -(trial.value if trial.value is not None else float("-inf"))
 
 

@@ -1,4 +1,4 @@
-"""What others may see of a run while it goes."""
+"""The live view of a run."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class RunView:
         self._memory = MemoryView(memory, film=lambda *episode: films.draw(rows, *episode), filmed=films.there)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """As of a memory's view."""
+        """As ``MemoryView.answer``."""
         self._films.look()
         return self._memory.answer(asked)
 
 
 @contextmanager
 def published(folder: Path, view: View) -> Iterator[None]:
-    """Answer questions about a view meanwhile, where the system has sockets for that."""
+    """A context that answers queries about a view over a local socket, where the system has these."""
     publisher = None
     if hasattr(socket, "AF_UNIX"):
         try:
             publisher = Publisher(folder, view)
-        except OSError as error:  # a run does not end for it
+        except OSError as error:  # no reason to stop the run
             warnings.warn(f"the run cannot be looked at while it goes: {error}", stacklevel=2)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A page to look inside: runs and memories, live. ``recollect serve``, or ``rc.serve(memory)``."""
+"""The live web page of runs and memories: ``recollect serve``, or ``rc.serve(memory)``."""
 
 from recollect.web.start import Page, serve
 

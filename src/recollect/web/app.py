@@ -1,4 +1,4 @@
-"""The page's questions and their answers."""
+"""The HTTP interface of the web page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from recollect.errors import RecollectError
 from recollect.live import MemoryView, View, ask
 
-if TYPE_CHECKING:  # runs need torch, a memory of one's own does not
+if TYPE_CHECKING:  # runs need torch, a memory does not
     from recollect.web.runs import Runs
 
 __all__ = ["Sources", "make_app"]
@@ -43,7 +43,7 @@ _NUMBERS = ("lane", "start", "serial", "before", "lanes")
 
 @final
 class Sources:
-    """Memories by name: those that were given, those of runs that go, and those of checkpoints."""
+    """Memories by name: given ones, those of running runs, and those of checkpoints."""
 
     def __init__(self, runs: Runs | None, given: Mapping[str, View]) -> None:
         self._runs, self._given = runs, dict(given)
@@ -55,7 +55,7 @@ class Sources:
         return list(self._given)
 
     def answer(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What a memory says."""
+        """The answer of a memory's view."""
         if name in self._given:
             return {**self._given[name].answer(asked), "source": "given"}
         if self._runs is None:
@@ -71,7 +71,7 @@ class Sources:
         return {**self._snapshot(name, folder).answer(asked), "source": "checkpoint"}
 
     def _snapshot(self, name: str, folder: Path) -> View:
-        """A run's last checkpoint; one is kept open."""
+        """The memory of a run's last checkpoint; one is cached."""
         written = (folder / "checkpoint.json").stat().st_mtime
         from recollect.train import checkpoint
 
@@ -108,11 +108,11 @@ def make_app(runs: Runs | None, memories: Mapping[str, View], closing: Event) ->
         return await _answered(lambda: {} if runs is None else runs.curve(name, metric))
 
     async def picture(request: Request) -> Response:
-        name, wanted = request.query_params.get("run", ""), request.query_params.get("file", "")
+        name, chosen = request.query_params.get("run", ""), request.query_params.get("file", "")
         if runs is None:
             return JSONResponse({"error": "there are no runs here"}, 404)
         try:
-            path, kind = await to_thread.run_sync(runs.picture, name, wanted)
+            path, kind = await to_thread.run_sync(runs.picture, name, chosen)
         except RecollectError as error:
             return JSONResponse({"error": str(error)}, 404)
         return FileResponse(path, media_type=kind)

@@ -1,4 +1,4 @@
-"""Who may see the page: whoever has its token, from the page itself, by the address that it was started with."""
+"""Access control of the web page: token, same origin, and the host that it was started with."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _OPEN = (".css", ".js", ".svg")  # the page's own files, which say nothing about
 
 @final
 class Guard:
-    """Refuses what does not come from the page: foreign names of this machine, other pages, no token, other methods.
+    """Middleware that refuses requests with another host or origin, without the token, or that are not GET.
 
     Args:
-        hosts: Names that the page may be asked for by, without a port.
+        hosts: Allowed host names, without a port.
     """
 
     def __init__(self, app: App, token: str, hosts: frozenset[str]) -> None:

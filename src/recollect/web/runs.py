@@ -1,4 +1,4 @@
-"""Runs in a folder, as plain data: what they are, how they stand, their curves, pictures and events."""
+"""The runs of a folder as plain data: settings, status, curves, images and events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OWN_WORDS = ("seed", "steps")  # settings that runs of one kind differ in
 
 @final
 class Runs:
-    """The runs below a folder. They are known by the way to them; nothing outside of it can be asked for."""
+    """The runs below a folder, named by relative path; nothing outside can be read."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
@@ -60,7 +60,7 @@ class Runs:
                 "events": _events(folder)}  # fmt: skip
 
     def curve(self, name: str, metric: str) -> dict[str, Any]:
-        """A metric over steps, seconds and seconds of the processor; at most 2,000 points, the last among them."""
+        """A metric over steps, wall-clock and CPU seconds; at most 2,000 points, the last among them."""
         lines = [line for line in self._lines(self.folder(name)) if isinstance(line.get(metric), (int, float))]
         stride = -(-len(lines) // _POINTS) or 1
         kept = [line for place, line in enumerate(lines) if (len(lines) - 1 - place) % stride == 0]

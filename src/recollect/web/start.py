@@ -1,4 +1,4 @@
-"""Starting the page: for a folder of runs, or for a memory of one's own."""
+"""Serving the web page: for a folder of runs, or for a memory."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Page:
         views = {name: _view(memory) for name, memory in memories.items()}
         self._closing = threading.Event()
         app = make_app(None if runs is None else _runs(runs), views, self._closing)
-        # Asked for by another name than this machine's own, a page elsewhere may be behind it. Where it listens to
-        # others, people may call it anything, and the token has to do.
+        # Against DNS rebinding, only this machine's own names are allowed. A page for other machines may have any
+        # name, and relies on the token.
         hosts = frozenset(_LOOPBACK) if host in _LOOPBACK else frozenset[str]()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
@@ -85,7 +85,7 @@ class Page:
         return self
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._closing.set()
         self._server.should_exit = True
         if self._thread is not None:
