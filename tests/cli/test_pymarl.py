@@ -231,7 +231,8 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
         ),
         (
             "--config=mappo with target_update_interval_or_tau=200",
-            "target_update_interval_or_tau must be above 0 and at most 1 here, got 200. Target critics follow softly.",
+            "target_update_interval_or_tau must be above 0 and at most 1 here, got 200. "
+            "Target critics are updated softly (tau).",
         ),
     ],
 )

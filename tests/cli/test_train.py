@@ -179,7 +179,7 @@ def test_numbers_as_people_write_them(tmp_path: Path, capsys: pytest.CaptureFixt
     lines = [line for line in said.splitlines() if "of 800 steps" in line]
     assert len(lines) >= 20
     assert "0 of 800 steps  before learning  return -" in lines[0]
-    assert re.search(r"800 of 800 steps  [\d,]+ steps/s  \d:\d\d so far, 0:00 to go  return -\d+\.\d\d", lines[-1])
+    assert re.search(r"800 of 800 steps  [\d,]+ steps/s  \d:\d\d elapsed, 0:00 left  return -\d+\.\d\d", lines[-1])
     assert f"next: recollect eval {folder} --episodes 1000, or recollect watch {folder}" in said
     assert read_metrics(tmp_path / "run")[0]["step"] == 0
     for wrong in ("1.5", "1e400", "many"):

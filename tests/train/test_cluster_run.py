@@ -138,7 +138,7 @@ def test_a_learner_that_is_killed_goes_on_from_its_checkpoint(tmp_path) -> None:
 def test_what_cannot_be_on_a_cluster_is_refused(tmp_path) -> None:
     with pytest.raises(OptionError) as caught:
         train.run(MAPPOConfig(), "simple_spread", folder=tmp_path / "a", steps=100, cluster="local", **HOW)
-    remedy = "A rollout is of one policy, which actors that go on by themselves have not."
+    remedy = "A rollout needs a single policy; actors on a cluster act with stale ones."
     assert str(caught.value) == f"cluster must be empty for an algorithm that learns from rollouts, got local. {remedy}"
     with pytest.raises(OptionError, match="num_envs must be a multiple of the 3 actors, got 8"):
         train.run(SMALL, "simple_spread", folder=tmp_path / "b", steps=100, cluster="local", **{**HOW, "actors": 3})

@@ -45,7 +45,7 @@ def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert f"go on with: recollect train --resume {folder}" in said
+    assert f"resume with: recollect train --resume {folder}" in said
     steps = checkpoint.load_checkpoint(folder)["steps"]
     result = train.resume(folder, steps=steps + 800)
     assert result.steps == steps + 800
@@ -62,5 +62,5 @@ def test_sigterm_saves_and_exits_143(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert "go on with: recollect train --resume run" in said
+    assert "resume with: recollect train --resume run" in said
     assert train.checkpoint.load_checkpoint(tmp_path / "run")["steps"] > 0
