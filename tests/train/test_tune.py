@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -56,23 +57,36 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert run.steps == 400
 
 
-def test_runs_that_lag_behind_are_given_up(tmp_path: Path) -> None:
-    """Whoever has never been as good as half of the others were by then; they are begun first and told apart later."""
-    space: Any = {"actor_lr": Choice((1e-9, 3e-3, 1e-2))}
-    config = dataclasses.replace(SHORT, steps=640, eval_every=160, eval_episodes=4, env_options={"max_cycles": 10})
-    found = tune(SMALL, "simple", trials=12, folder=tmp_path, config=config, search=space)
+def test_runs_that_lag_behind_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs whose returns are as good as their setting: who is below half of the others is stopped, and not before
+    there are five of them and a quarter of the steps is over.
+    """
+
+    def play(algorithm: Any, env: str, *, folder: Path, config: RunConfig, callbacks: list[Any]) -> Any:
+        run = SimpleNamespace(steps=0, stopping=False)
+        run.stop = lambda: setattr(run, "stopping", True)
+        for run.steps in range(0, config.steps + 1, config.eval_every):
+            for callback in callbacks:
+                callback.on_evaluate(run, {"return": algorithm.gamma * run.steps / config.steps})
+            if run.stopping:
+                break
+        return SimpleNamespace(interrupted=False)
+
+    monkeypatch.setattr("recollect.train.tune.run_once", play)
+    config = dataclasses.replace(SHORT, steps=800, eval_every=100)
+    space: Any = {"gamma": Range(0.1, 0.9)}
+    found = tune(SMALL, "simple", trials=14, folder=tmp_path, config=config, search=space)
     pruned = [trial for trial in found if trial.state == "pruned"]
     assert pruned
+    complete = [trial for trial in found if trial.state == "complete"]
+    assert {trial.number for trial in complete} >= set(range(5))
     for trial in pruned:
         last = max(trial.curve)
-        assert last < 640
-        others = [each.curve[last] for each in found if each.number < trial.number and each.state == "complete"]
-        assert max(trial.curve.values()) < np.median(others)
-    assert [trial.state for trial in found] == sorted(trial.state for trial in found)  # complete ones first
-    assert found[0].value is not None
-    assert found[0].value == max(
-        trial.value for trial in found if trial.state == "complete" and trial.value is not None
-    )
+        assert 200 <= last < 800
+        assert trial.curve[last] < np.median([each.curve[last] for each in complete if each.number < trial.number])
+    assert found == complete + pruned
+    assert [trial.value for trial in complete] == sorted((trial.value for trial in complete), reverse=True)
+    assert complete[0].value == complete[0].settings["gamma"]
 
 
 def test_an_algorithm_without_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
