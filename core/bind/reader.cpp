@@ -435,7 +435,8 @@ void bind_reader(nb::module_& module) {
       .def("ready", &NamedReader::ready)
       .def("standing", &NamedReader::standing)
       .def("count_draws", &NamedReader::count_draws, "on"_a)
-      .def("draw_counts", &NamedReader::draw_counts, "lanes"_a, "serials"_a)
+      .def("draw_counts", &NamedReader::draw_counts, "lanes"_a, "serials"_a,
+           nb::sig("def draw_counts(self, lanes: object, serials: object) -> numpy.typing.NDArray[typing.Any] | None"))
       .def("census", &NamedReader::census, "stride"_a,
            nb::sig("def census(self, stride: int) -> tuple[typing.Any, ...]"))
       .def("order", &NamedReader::order, nb::sig("def order(self) -> tuple[numpy.typing.NDArray[typing.Any], ...]"))

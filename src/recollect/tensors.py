@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -14,9 +14,30 @@ from recollect.memory.batch import nested
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["from_env", "map_tensors", "to_torch"]
+__all__ = ["TensorBatch", "from_env", "map_tensors", "to_torch"]
 
 _ACTION = frozenset({"action", "actions"})
+
+
+@final
+class TensorBatch(Nest):
+    """A batch as tensors: a dict whose entries are also attributes."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # for editors; what there is depends on schema and window
+        obs: Any
+        action: Any
+        next_obs: Any
+        reward: torch.Tensor
+        discount: torch.Tensor
+        terminated: torch.Tensor
+        truncated: torch.Tensor
+        weights: torch.Tensor
+        mask: torch.Tensor
+        lengths: torch.Tensor
+        lanes: torch.Tensor
+        serials: torch.Tensor
 
 
 def to_torch(
@@ -25,7 +46,7 @@ def to_torch(
     *,
     pin: bool | None = None,
     non_blocking: bool = True,
-) -> Nest:
+) -> TensorBatch:
     """The batch as tensors, nested alike. On the CPU they share the batch's memory.
 
     Only integer actions are copied: they are stored in small dtypes and become int64, as ``gather``, ``one_hot`` and
@@ -61,10 +82,10 @@ def to_torch(
             tensor = tensor.pin_memory()
         return tensor if here else tensor.to(place, non_blocking=non_blocking and pin)
 
-    return Nest({key: convert(key, value, False) for key, value in batch.items()})
+    return TensorBatch({key: convert(key, value, False) for key, value in batch.items()})
 
 
-def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -> Nest:
+def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -> TensorBatch:
     """Observations by field names with slashes, as nested tensors; floats become float32, as in rows."""
     shown = {}
     for key, value in obs.items():

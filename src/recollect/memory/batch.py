@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
+
+from recollect.arrays import Array
 
 __all__ = ["Batch", "Nest", "entry", "flat", "nested"]
 
@@ -41,6 +43,20 @@ class Batch(Nest):
     """
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # for editors; what there is depends on schema and window
+        obs: Any
+        action: Any
+        next_obs: Any
+        reward: Array
+        discount: Array
+        terminated: Array
+        truncated: Array
+        weights: Array
+        mask: Array
+        lengths: Array
+        lanes: Array
+        serials: Array
 
     def __repr__(self) -> str:
         return f"Batch({', '.join(_describe(key, value) for key, value in self.items())})"

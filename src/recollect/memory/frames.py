@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array, ArrayLike
 from recollect.errors import OptionError
 from recollect.memory.checks import host, whole
 
@@ -32,9 +33,9 @@ class FrameStack:
     def __init__(self, frames: int, lanes: int | None = None) -> None:
         self._frames = whole("frames", frames, 1, 1 << 16)
         self._lanes = None if lanes is None else whole("lanes", lanes, 1, 2**31)
-        self._kept: np.ndarray[Any, Any] | None = None
+        self._kept: Array | None = None
 
-    def __call__(self, obs: Any, starts: Any = False) -> np.ndarray[Any, Any]:
+    def __call__(self, obs: ArrayLike, starts: ArrayLike = False) -> Array:
         """The stacks that end with these observations, in a new array.
 
         Args:
@@ -59,7 +60,7 @@ class FrameStack:
         return (kept[0] if self._lanes is None else kept).copy()
 
     @property
-    def kept(self) -> np.ndarray[Any, Any] | None:
+    def kept(self) -> Array | None:
         """The current stacks, ``[lanes, frames, ...]``, as a state to restore; None before the first call."""
         return None if self._kept is None else self._kept.copy()
 

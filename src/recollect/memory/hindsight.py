@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import OptionError, StaleRows
 from recollect.memory.batch import Batch
 from recollect.memory.checks import whole
@@ -15,7 +16,6 @@ from recollect.memory.windows import NStep, Transition
 
 __all__ = ["Hindsight"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Judge: TypeAlias = Callable[[Array, Array], Any]
 """A function of achieved and desired goals ``[B, ...]`` to a value of each ``[B]``."""
 

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from recollect import _core
+from recollect.arrays import Array, ArrayLike, Lanes, Value
 from recollect.errors import OptionError
 from recollect.memory import checks, refusals
 from recollect.memory.batch import Batch, Nest, flat, nested
@@ -103,7 +104,7 @@ class Memory:
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
-    def append(self, /, *, lanes: Any = None, **step: Any) -> None:
+    def append(self, /, *, lanes: Lanes = None, **step: Value) -> None:
         """Append one step of all lanes, or of some.
 
         A step has every field, ``terminated`` and ``truncated``. Where an episode ends it also has the final
@@ -119,14 +120,14 @@ class Memory:
         """
         self._write(step, lanes, block=False)
 
-    def extend(self, /, *, lanes: Any = None, **block: Any) -> None:
+    def extend(self, /, *, lanes: Lanes = None, **block: Value) -> None:
         """Append a block of steps: values ``[T, lanes, ...]``, or ``[T, ...]`` for one lane.
 
         ``final_<field>`` is either of the same leading shape or has one row an ended step, in the block's order.
         """
         self._write(block, lanes, block=True)
 
-    def cut(self, lanes: Any = None) -> None:
+    def cut(self, lanes: Lanes = None) -> None:
         """End the open episodes of lanes whose environments were reset without an end.
 
         The newest row's outcome will never be known, so it becomes the final observation of the step before it.
@@ -201,7 +202,7 @@ class Memory:
         """Whether the arrays of all batches of a size have the same shapes."""
         return self._reader.room(1) > 0
 
-    def read(self, lanes: Any, serials: Any) -> Batch:
+    def read(self, lanes: ArrayLike, serials: ArrayLike) -> Batch:
         """Read chosen rows through the window, for instance those of an earlier batch.
 
         Raises:
@@ -217,7 +218,7 @@ class Memory:
         """The newest ``size`` steps of all lanes as they are stored, without a window, or as many as there are."""
         return newest(self._store, self.schema, checks.whole("size", size, 1, 2**31 - 1))
 
-    def update_priorities(self, batch: Mapping[str, Any], errors: Any) -> int:
+    def update_priorities(self, batch: Mapping[str, Any], errors: ArrayLike) -> int:
         """Set the priorities of a batch's rows from their errors ``[B]``; signs do not matter.
 
         Returns how many rows could no longer be drawn; their priorities are dropped and counted in ``dropped``.
@@ -299,7 +300,7 @@ class Memory:
         )
 
     @property
-    def priorities(self) -> np.ndarray[Any, Any]:
+    def priorities(self) -> Array:
         """Priorities raised to alpha, ``[lanes, rows of a lane]``; 0 where nothing can be drawn."""
         if not isinstance(self.sampler, Prioritized):
             raise OptionError("sampler", "be Prioritized to have priorities", type(self.sampler).__name__)
@@ -312,7 +313,7 @@ class Memory:
         """
         return self._reader.count_draws(bool(on))
 
-    def draw_counts(self, rows: Mapping[str, Any]) -> Any:
+    def draw_counts(self, rows: Mapping[str, Any]) -> Array | None:
         """How often each of some rows (``lanes`` and ``serials``, as in a batch) was drawn since ``count_draws``,
         ``[B]``; 0 for rows no longer held. None unless draws are counted.
         """
@@ -361,7 +362,7 @@ class Memory:
         if isinstance(self.sampler, Shuffled):
             self._reader.forget()
 
-    def __getitem__(self, key: str) -> np.ndarray[Any, Any]:
+    def __getitem__(self, key: str) -> Array:
         """A read-only view of a field in the order of its slots, ``[lanes, rows, ...]``, closing rows included.
 
         ``terminated`` and ``truncated`` come as copies.
@@ -375,7 +376,7 @@ class Memory:
             view = self._store.view(self.schema.columns.index(self.schema[key]), False)[:, :rows]
         return np.asarray(view[0] if self.bare else view)
 
-    def slots(self, key: str) -> np.ndarray[Any, Any]:
+    def slots(self, key: str) -> Array:
         """A writable view of a field's slots: ``[lanes, rows, ...]``.
 
         For values that are known only later, such as advantages. Row ``serial`` of a lane is in slot ``serial % rows``.
@@ -407,12 +408,12 @@ class Memory:
     # ---- transfer to other memories --------------------------------------------------------------------------------
 
     @property
-    def heads(self) -> np.ndarray[Any, Any]:
+    def heads(self) -> Array:
         """The serial that every lane's next row gets, ``[lanes]``."""
         return self._store.heads()[1]
 
     @property
-    def tails(self) -> np.ndarray[Any, Any]:
+    def tails(self) -> Array:
         """The serial of every lane's oldest row that is held, ``[lanes]``: as many were overwritten or forgotten."""
         return self._store.heads()[0]
 

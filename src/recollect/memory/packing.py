@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from recollect import _core
+from recollect.arrays import Array
 from recollect.errors import OptionError
 from recollect.schema import Schema
 
 __all__ = ["Run", "pack", "pooled", "unpack"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _MAGIC = b"RCrows1\0"
 _COUNT = struct.Struct("<q")

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-import numpy as np
-
+from recollect.arrays import Array
 from recollect.errors import NotEnoughRows, StaleRows
 
 __all__ = ["not_enough", "stale"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def not_enough(size: int, available: int, steps: int, span: int) -> NotEnoughRows:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array, Lanes, Value
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import checks
 from recollect.memory.batch import Batch, nested
@@ -19,8 +20,6 @@ from recollect.memory.targets import normalize as normalized
 from recollect.schema import Column, Schema
 
 __all__ = ["Rollout"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @final
@@ -70,20 +69,21 @@ class Rollout:
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
-    def append(self, /, *, lanes: Any = None, **step: Any) -> None:
+    def append(self, /, *, lanes: Lanes = None, **step: Value) -> None:
         """Append one step of all lanes, or of some, as ``Memory.append`` does."""
         self._check_room(lanes, 1)
         self.memory.append(lanes=lanes, **step)
         self._written(lanes, 1)
 
-    def extend(self, /, *, lanes: Any = None, **block: Any) -> None:
+    def extend(self, /, *, lanes: Lanes = None, **block: Value) -> None:
         """Append a block of steps, as ``Memory.extend`` does."""
-        time = len(block["terminated"]) if "terminated" in block else 1
+        ended: Any = block.get("terminated", (False,))
+        time = len(ended)
         self._check_room(lanes, time)
         self.memory.extend(lanes=lanes, **block)
         self._written(lanes, time)
 
-    def cut(self, lanes: Any = None) -> None:
+    def cut(self, lanes: Lanes = None) -> None:
         """End the open episodes of lanes whose environments were reset without an end.
 
         The newest row's outcome will never be known, so it becomes the final observation of the step before it.
@@ -106,7 +106,7 @@ class Rollout:
 
     # ---- targets ---------------------------------------------------------------------------------------------------
 
-    def bootstrap(self, **last: Any) -> Batch:
+    def bootstrap(self, **last: Value) -> Batch:
         """Observations to bootstrap from, ``[M, ...]``: every lane's current one, then the final ones of truncated
         episodes. ``finish`` takes their values.
 
@@ -145,7 +145,7 @@ class Rollout:
 
     def finish(
         self,
-        next_value: Any,
+        next_value: Value,
         *,
         value: Mapping[str, Any] | None = None,
         gamma: float = 0.99,

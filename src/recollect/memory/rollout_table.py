@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.memory.batch import Batch, nested
 
 __all__ = ["Table"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @final

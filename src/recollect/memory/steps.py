@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import Problem, StepError
 from recollect.memory.checks import is_masked
 from recollect.schema import Column, Schema
@@ -14,7 +15,6 @@ from recollect.wording import brief
 
 __all__ = ["exact", "flatten", "value_of"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _FLAGS = ("terminated", "truncated")
 

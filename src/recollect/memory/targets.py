@@ -10,29 +10,27 @@ and break the recursion.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from recollect import _core
+from recollect.arrays import Array, ArrayLike
 from recollect.errors import OptionError
 from recollect.memory.checks import host, real
 
 __all__ = ["discounted_returns", "gae", "n_step_returns", "normalize", "retrace", "td_lambda", "vtrace"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
-
 
 def gae(
-    reward: Any,
-    value: Any,
-    next_value: Any = None,
+    reward: ArrayLike,
+    value: ArrayLike,
+    next_value: ArrayLike | None = None,
     *,
-    terminated: Any,
-    truncated: Any = None,
+    terminated: ArrayLike,
+    truncated: ArrayLike | None = None,
     gamma: float = 0.99,
     lam: float = 0.95,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """Generalised advantage estimates and the returns ``advantage + value`` (Schulman et al., 2016).
 
@@ -48,13 +46,13 @@ def gae(
 
 
 def discounted_returns(
-    reward: Any,
-    next_value: Any = None,
+    reward: ArrayLike,
+    next_value: ArrayLike | None = None,
     *,
-    terminated: Any,
-    truncated: Any = None,
+    terminated: ArrayLike,
+    truncated: ArrayLike | None = None,
     gamma: float = 0.99,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
 ) -> Array:
     """Discounted returns to the episode's end; truncated ones are bootstrapped from ``next_value`` (default 0).
 
@@ -68,14 +66,14 @@ def discounted_returns(
 
 
 def td_lambda(
-    reward: Any,
-    next_value: Any,
+    reward: ArrayLike,
+    next_value: ArrayLike,
     *,
-    terminated: Any,
-    truncated: Any = None,
+    terminated: ArrayLike,
+    truncated: ArrayLike | None = None,
     gamma: float = 0.99,
     lam: float = 0.95,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
 ) -> Array:
     """TD(lambda) returns: G = r + gamma ((1 - lambda) next_value + lambda G'), with next_value alone at truncations.
 
@@ -88,14 +86,14 @@ def td_lambda(
 
 
 def n_step_returns(
-    reward: Any,
-    next_value: Any,
+    reward: ArrayLike,
+    next_value: ArrayLike,
     *,
     n: int,
-    terminated: Any,
-    truncated: Any = None,
+    terminated: ArrayLike,
+    truncated: ArrayLike | None = None,
     gamma: float = 0.99,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
 ) -> Array:
     """n-step returns: up to ``n`` discounted rewards and the discounted value after them.
 
@@ -111,18 +109,18 @@ def n_step_returns(
 
 
 def vtrace(
-    reward: Any,
-    value: Any,
-    next_value: Any = None,
+    reward: ArrayLike,
+    value: ArrayLike,
+    next_value: ArrayLike | None = None,
     *,
-    ratio: Any,
-    terminated: Any,
-    truncated: Any = None,
+    ratio: ArrayLike,
+    terminated: ArrayLike,
+    truncated: ArrayLike | None = None,
     gamma: float = 0.99,
     lam: float = 1.0,
     rho_bar: float = 1.0,
     c_bar: float = 1.0,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """V-trace targets and policy-gradient advantages (Espeholt et al., 2018).
 
@@ -141,16 +139,16 @@ def vtrace(
 
 
 def retrace(
-    reward: Any,
-    q: Any,
-    next_value: Any,
+    reward: ArrayLike,
+    q: ArrayLike,
+    next_value: ArrayLike,
     *,
-    ratio: Any,
-    terminated: Any,
-    truncated: Any = None,
+    ratio: ArrayLike,
+    terminated: ArrayLike,
+    truncated: ArrayLike | None = None,
     gamma: float = 0.99,
     lam: float = 1.0,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
 ) -> Array:
     """Retrace(lambda) targets for Q of the chosen actions (Munos et al., 2016).
 
@@ -165,7 +163,7 @@ def retrace(
     return block.shaped(_core.retrace(block.reward, now, after, block.like("ratio", ratio), *block.flags, gamma, lam))
 
 
-def normalize(values: Any, *, mask: Any = None, eps: float = 1e-8) -> Array:
+def normalize(values: ArrayLike, *, mask: ArrayLike | None = None, eps: float = 1e-8) -> Array:
     """(values - mean) / std over ``mask``; masked values come out as zero.
 
     >>> normalize([[1.0, 3.0, 99.0]], mask=[[True, True, False]]).ravel().tolist()
@@ -184,7 +182,9 @@ def normalize(values: Any, *, mask: Any = None, eps: float = 1e-8) -> Array:
 class _Block:
     """The arrays of one call, checked against the rewards and flattened to [T, N]."""
 
-    def __init__(self, reward: Any, terminated: Any, truncated: Any, mask: Any) -> None:
+    def __init__(
+        self, reward: ArrayLike, terminated: ArrayLike, truncated: ArrayLike | None, mask: ArrayLike | None
+    ) -> None:
         array = _real("reward", reward)
         if array.ndim < 2:
             raise OptionError("reward", "have shape [T, N, ...]", list(array.shape), "Add an axis: reward[:, None].")
@@ -196,14 +196,14 @@ class _Block:
             None if mask is None else self._flat(_flags("mask", mask, self._shape)),
         )
 
-    def like(self, name: str, values: Any) -> Array:
+    def like(self, name: str, values: ArrayLike) -> Array:
         """Values of the rewards' shape and dtype."""
         array = host(name, values)
         if array.shape != self._shape or array.dtype.kind not in "fiub":
             raise OptionError(name, f"be numbers of shape {list(self._shape)}", f"{array.dtype}{list(array.shape)}")
         return self._flat(np.asarray(array, dtype=self.reward.dtype))
 
-    def values(self, value: Any, next_value: Any) -> tuple[Array, Array]:
+    def values(self, value: ArrayLike, next_value: ArrayLike | None) -> tuple[Array, Array]:
         """Values and next values of each step."""
         if next_value is not None:
             return self.like("value", value), self.like("next_value", next_value)
@@ -240,14 +240,14 @@ class _Block:
         return array.reshape(self._shape[0], math.prod(self._shape[1:]))
 
 
-def _real(name: str, values: Any) -> Array:
+def _real(name: str, values: ArrayLike) -> Array:
     array = host(name, values)
     if array.dtype.kind not in "fiub":
         raise OptionError(name, "be numbers", array.dtype)
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-def _flags(name: str, values: Any, shape: tuple[int, ...]) -> Array:
+def _flags(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     array = host(name, values)
     if array.dtype != np.bool_:
         raise OptionError(name, "be boolean", array.dtype, "Compare it: value > 0.")

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Lanes, Value
 from recollect.errors import OptionError
 from recollect.memory.checks import some_lanes
 from recollect.memory.storage import Shared
@@ -38,7 +39,7 @@ class Writer:
     [1]
     """
 
-    def __init__(self, storage: Shared | str, lanes: Any = None, *, timeout: float = 0.0) -> None:
+    def __init__(self, storage: Shared | str, lanes: Lanes = None, *, timeout: float = 0.0) -> None:
         storage = Shared(storage) if isinstance(storage, str) else storage
         deadline = time.monotonic() + timeout
         while not storage.exists() and time.monotonic() < deadline:
@@ -59,15 +60,15 @@ class Writer:
         """The numbers of its lanes."""
         return [int(lane) for lane in np.atleast_1d(self._lanes)]
 
-    def append(self, /, *, lanes: Any = None, **step: Any) -> None:
+    def append(self, /, *, lanes: Lanes = None, **step: Value) -> None:
         """Append one step of all its lanes, or of some; see ``Memory.append``."""
         self._write(step, lanes, block=False)
 
-    def extend(self, /, *, lanes: Any = None, **block: Any) -> None:
+    def extend(self, /, *, lanes: Lanes = None, **block: Value) -> None:
         """Append a block of steps; see ``Memory.extend``."""
         self._write(block, lanes, block=True)
 
-    def cut(self, lanes: Any = None) -> None:
+    def cut(self, lanes: Lanes = None) -> None:
         """End the open episodes of its lanes, or of some; see ``Memory.cut``."""
         self._ground.check_attached()
         for lane in np.atleast_1d(self._chosen(lanes)):

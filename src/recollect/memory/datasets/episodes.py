@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from recollect import _core
+from recollect.arrays import Array
 from recollect.errors import DatasetError
 from recollect.memory.storage import Layout
 from recollect.schema import Field, Schema
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from recollect.memory.memory import Memory
 
 __all__ = ["Array", "Episode", "field_of", "read_episodes", "write_episode"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @final

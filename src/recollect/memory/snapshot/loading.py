@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
 from recollect import _core
+from recollect.arrays import Array
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory.checks import path as path_of
 from recollect.memory.samplers import Sampler
@@ -26,7 +27,6 @@ from recollect.memory.windows import Window
 
 __all__ = ["Opened", "opened"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _DAMAGED = "It is damaged: restore it from a copy."
 

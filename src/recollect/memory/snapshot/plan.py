@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.memory.snapshot.manifest import Manifest, Run, Segment
 
 __all__ = ["first_missing", "kept_segments", "missing_runs", "segments_of", "trimmed"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 # A cut changes at most this many of a lane's newest rows (core/memory/timeline.hpp).
 NOT_SETTLED = 2

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import final
 
 import numpy as np
 
 from recollect import _core
+from recollect.arrays import Array
 from recollect.errors import OptionError, SnapshotError
 from recollect.memory.samplers import Sampler
 from recollect.memory.snapshot.compression import Codec
@@ -40,7 +41,6 @@ from recollect.memory.windows import Window
 
 __all__ = ["Subject", "save"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 SEGMENT_ROWS = 16_384
 _SEGMENT_BYTES = 64 << 20

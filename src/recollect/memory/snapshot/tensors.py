@@ -7,9 +7,10 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from recollect.arrays import Array
+
 __all__ = ["FormatError", "Tensor", "code_of", "encode_header", "read_tensors"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Tensor: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
 
 MOST_HEADER = 16 << 20
