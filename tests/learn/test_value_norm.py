@@ -51,3 +51,12 @@ def test_statistics_go_on_from_their_state() -> None:
     torch.testing.assert_close(other.mean, torch.tensor(4.0))
     assert torch.equal(one.mean, other.mean)
     assert torch.equal(one.std, other.std)
+
+
+def test_outputs_before_are_in_the_units_of_before() -> None:
+    """Of mean 2 and deviation 1 a value of 5 was an output of 3, whatever came after."""
+    networks = AgentNetworks(1, 3, 1, hidden=(4,))
+    norm = ValueNorm("running", networks)
+    norm.update(torch.tensor([1.0, 3.0]), None, networks)
+    norm.update(torch.tensor([50.0, -20.0]), None, networks)
+    torch.testing.assert_close(norm.outputs_before(torch.tensor(5.0)), torch.tensor(3.0))
