@@ -68,10 +68,11 @@ check: $(READY)
 	@echo "--- snippets in the docs"
 	@$(BIN)/pytest tests/test_docs.py
 
-# The environment variable silences a note of the theme's makers about another program's next version.
+# The environment variable silences a note of the theme's makers about another program's next version. With --quiet, warnings
+# would not count.
 docs: $(READY)
 	@echo "--- documentation"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 	@echo "site/index.html"
 
 # Tests of the page need a browser: Debian's, where it may be installed.

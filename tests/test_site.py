@@ -51,14 +51,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built once, as `make docs` does."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert not (done.stdout + done.stderr).strip()
+    assert "WARNING" not in done.stdout + done.stderr
     return folder
 
 
