@@ -9,6 +9,7 @@ import email
 import itertools
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -34,27 +35,41 @@ print(build.build_sdist(folder, settings) if what == "sdist" else build.build_wh
 """
 
 
-def built(folder: Path, what: str) -> Path:
-    """An sdist, or a wheel without the compiled core."""
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD, str(folder), what], cwd=ROOT, capture_output=True, text=True, check=True
+LEFT_OUT = ("build", "dist", "runs", "site", ".venv")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources as in a new clone, with a file in each folder that must not be packed."""
+    folder = tmp_path_factory.mktemp("sources") / "recollect"
+    others = shutil.ignore_patterns(
+        *LEFT_OUT, ".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "images", "*.so"
     )
+    shutil.copytree(ROOT, folder, ignore=others)
+    for name in LEFT_OUT:
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "left.txt").touch()
+    return folder
+
+
+def built(source: Path, folder: Path, what: str) -> Path:
+    """An sdist, or a wheel without the compiled core."""
+    command = [sys.executable, "-c", BUILD, str(folder), what]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
     return folder / done.stdout.splitlines()[-1]
 
 
-def test_the_sdist_has_what_a_build_needs(tmp_path: Path) -> None:
-    with tarfile.open(built(tmp_path, "sdist")) as file:
+def test_the_sdist_has_what_a_build_needs(clone: Path, tmp_path: Path) -> None:
+    with tarfile.open(built(clone, tmp_path, "sdist")) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "core").rglob("*") if path.is_file()}
     assert sources | {"CMakeLists.txt", "pyproject.toml", "LICENSE", "README.md", "tests/core/test_hash.py"} <= names
-    assert {name.split("/")[0] for name in names}.isdisjoint(
-        {"bench", ".ci", ".github", ".git", ".venv", "build", "runs"}
-    )
+    assert {name.split("/")[0] for name in names}.isdisjoint({*LEFT_OUT, "bench", ".ci", ".github", ".git"})
     assert not [name for name in names if name.endswith((".so", ".pyc")) or "/." in name]
 
 
-def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
-    with zipfile.ZipFile(built(tmp_path, "wheel")) as file:
+def test_the_wheel_has_the_package_and_nothing_else(clone: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(built(clone, tmp_path, "wheel")) as file:
         names = {name for name in file.namelist() if not name.endswith("/")}
         texts = {name.partition("/")[2]: file.read(name).decode() for name in names if ".dist-info/" in name}
     version = PROJECT["project"]["version"]
@@ -80,8 +95,8 @@ def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_sdist_builds_and_runs_without_a_compiler(tmp_path: Path) -> None:
-    sdist = built(tmp_path, "sdist")
+def test_the_sdist_builds_and_runs_without_a_compiler(clone: Path, tmp_path: Path) -> None:
+    sdist = built(clone, tmp_path, "sdist")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(sdist)]
     subprocess.run(command, cwd=tmp_path, check=True)
     (wheel,) = tmp_path.glob("*.whl")
