@@ -55,3 +55,17 @@ def test_endings_that_nobody_knows(tmp_path: Path) -> None:
         save_picture(figure, tmp_path / "curve.xyz")
     assert not plt.fignum_exists(figure.number)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_curves_have_a_title_labels_and_a_caption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    drawn: list[Any] = []
+    monkeypatch.setattr(pictures, "save_picture", lambda figure, path: drawn.append(figure) or path)
+    draw_curve(tmp_path, "qmix on marines_4v4")
+    top, below = drawn[0].axes
+    assert top.get_title(loc="left") == "qmix on marines_4v4"
+    assert top.get_ylabel() == "episode return per agent (mean)"
+    assert below.get_ylabel() == "won (mean)"
+    assert {axes.get_xlabel() for axes in drawn[0].axes} == {"environment steps"}
+    assert drawn[0].get_supxlabel().startswith("Evaluations without exploration")
+    plt.close(drawn[0])
