@@ -26,7 +26,7 @@ def main() -> None:
             lr=2.5e-4,
             double_q=False,
             tau=1.0,
-            target_every=50,
+            target_update_interval=50,
             td_loss="mse",
             max_grad_norm=0.0,
         ),

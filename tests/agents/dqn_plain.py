@@ -85,7 +85,7 @@ class PlainDQN:
         torch.nn.utils.clip_grad_norm_([layer for stream in self.online for layer in stream], config.max_grad_norm)
         self.optimizer.step()
         self.updates += 1
-        if self.updates % config.target_every == 0:
+        if self.updates % config.target_update_interval == 0:
             for ours, theirs in zip(self.target, self.online, strict=True):
                 for mine, other in zip(ours, theirs, strict=True):
                     mine.copy_(mine + config.tau * (other.detach() - mine))

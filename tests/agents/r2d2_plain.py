@@ -81,6 +81,6 @@ class PlainR2D2:
         torch.nn.utils.clip_grad_norm_([self.online], config.max_grad_norm)
         self.optimizer.step()
         self.updates += 1
-        if self.updates % config.target_every == 0:
+        if self.updates % config.target_update_interval == 0:
             self.target.copy_(self.target + config.tau * (self.online.detach() - self.target))
         return priorities

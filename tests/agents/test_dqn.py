@@ -38,7 +38,7 @@ def filled(settings: dict[str, Any], steps: int = 40, **options: Any) -> tuple[A
 CASES: list[dict[str, Any]] = [
     {},
     {"double_q": False, "n_step": 3, "max_grad_norm": 0.1},
-    {"dueling": True, "per_alpha": 0.6, "target_every": 2, "tau": 1.0},
+    {"dueling": True, "per_alpha": 0.6, "target_update_interval": 2, "tau": 1.0},
     {"distribution": "c51", "atoms": 6, "v_min": -4.0, "v_max": 5.0},
     {"distribution": "qr", "atoms": 5, "per_alpha": 0.6, "n_step": 2},
     {"noisy_sigma": 0.5, "hidden": (5, 4)},

@@ -35,7 +35,7 @@ def filled(config: Any, steps: int = 40, **options: Any) -> tuple[Any, Any, Any]
 CASES = [
     R2D2Config(length=3, burn_in=2),
     R2D2Config(length=4, burn_in=0, n_step=1, rescale=False, max_grad_norm=0.1),
-    R2D2Config(length=2, burn_in=3, n_step=5, target_every=2, tau=1.0, double_q=False),
+    R2D2Config(length=2, burn_in=3, n_step=5, target_update_interval=2, tau=1.0, double_q=False),
     R2D2Config(length=9, burn_in=1, per_alpha=0.0),
     replace(find("drqn"), length=3),
     replace(find("drqn"), length=4, burn_in=2, frame_stack=2),

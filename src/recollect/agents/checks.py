@@ -33,7 +33,7 @@ _BOUNDS: dict[str, Bounds] = {
     **dict.fromkeys(("temperature_start", "temperature_end"), POSITIVE),
     **dict.fromkeys(("batch_size", "buffer_size", "update_every", "n_step", "lr_steps", "policy_delay"), AT_LEAST_1),
     **dict.fromkeys(("rollout", "epochs", "critic_epochs", "minibatches", "chunk_length", "length"), AT_LEAST_1),
-    **dict.fromkeys(("target_every", "target_update_interval", "hidden", "mixing_units"), AT_LEAST_1),
+    **dict.fromkeys(("target_update_interval", "hidden", "mixing_units"), AT_LEAST_1),
     **dict.fromkeys(("v_min", "v_max"), Bounds(-math.inf)),
     "atoms": Bounds(2),
     "ensemble": Bounds(1, 256),

@@ -245,19 +245,19 @@ class COMA:
     @torch.no_grad()
     def _next_values(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, Any]:
         """V = sum_u pi(u|o) Q'(s, (u_-a, u)) of what was seen after the last steps, while the others act by chance."""
-        ahead = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
+        last_rows = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
         before = self.obs_norm(to_torch(memory.before_bootstrap(), self.networks.device))
         policies, actions = [], []
         for policy, head in zip(self.policies, self.joint.heads, strict=True):
             state = fields_of_group(policy.group, before).get("policy_state")
             if state is not None:  # which was before the last step
                 state = policy(before, one_step(state, policy.networks))[1]
-            distribution: Any = policy(ahead, one_step(state, policy.networks))[0]
+            distribution: Any = policy(last_rows, one_step(state, policy.networks))[0]
             drawn = policy.head.env_action(distribution.sample(self.networks.generator))
             policies.append(distribution.log_probs.exp())
             actions.append(head.normalize(drawn))  # type: ignore[operator]
         return {
-            group.key("value"): (probs * target(ahead, actions)).sum(dim=-1).cpu()
+            group.key("value"): (probs * target(last_rows, actions)).sum(dim=-1).cpu()
             for group, probs, target in zip(self.groups, policies, self.targets, strict=True)
         }
 

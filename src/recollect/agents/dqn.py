@@ -78,7 +78,7 @@ class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, HindsightSe
     """Adam's epsilon."""
     tau: float = 0.01
     """Polyak factor tau of the target network; 1: a hard copy."""
-    target_every: int = 1
+    target_update_interval: int = 1
     """Updates between updates of the target network."""
     max_grad_norm: float = 10.0
     td_loss: Any = "huber"
@@ -114,8 +114,8 @@ class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, HindsightSe
         rainbow = {"per_alpha": 0.5, "dueling": True, "distribution": "c51", "noisy_sigma": 0.5, "n_step": 3}
         images = {"encoder": "convolutions", "hidden": (512,), "frame_stack": 4, "capacity": 1_000_000}
         atari = {**images, "batch_size": 32, "update_every": 4, "tau": 1.0}
-        nature = {"double_q": False, "learning_starts": 50_000, "lr": 1e-4, "target_every": 2_500}
-        slow = {"learning_starts": 80_000, "lr": 6.25e-5, "eps": 1.5e-4, "target_every": 8_000}
+        nature = {"double_q": False, "learning_starts": 50_000, "lr": 1e-4, "target_update_interval": 2_500}
+        slow = {"learning_starts": 80_000, "lr": 6.25e-5, "eps": 1.5e-4, "target_update_interval": 8_000}
         return {
             "rainbow": rainbow,
             "nature": {**atari, **nature, "epsilon_end": 0.1, "epsilon_steps": 1_000_000},
@@ -192,7 +192,7 @@ class DQN:
         loss, error, q = self.loss(to_torch(dict(batch), self.networks.device))
         scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
-        if self.networks.updates % config.target_every == 0:
+        if self.networks.updates % config.target_update_interval == 0:
             self.trained.update_target(config.tau)
         return {"loss": loss.detach(), "grad_norm": norm, "q": q.mean()}, error
 
@@ -203,18 +203,18 @@ class DQN:
         """
         reward, discount = rows["reward"], rows["discount"]
         with torch.no_grad():
-            ahead = self.target.distribution(rows["next_obs"])
-            chooser = self.online(rows["next_obs"]) if self.config.double_q else self.target.mean(ahead)
-            ahead = _chosen(ahead, greedy(chooser, rows.get("next_avail_actions")))
+            next_outputs = self.target.distribution(rows["next_obs"])
+            chooser = self.online(rows["next_obs"]) if self.config.double_q else self.target.mean(next_outputs)
+            next_q = _chosen(next_outputs, greedy(chooser, rows.get("next_avail_actions")))
         outputs = _chosen(self.online.outputs(rows["obs"]), rows["action"].long() - self.online.start)
         if self.config.distribution == "none":
-            error = reward + discount * ahead[:, 0] - outputs[:, 0]
+            error = reward + discount * next_q[:, 0] - outputs[:, 0]
             loss = self._td_loss(error)
         elif self.config.distribution == "c51":
-            target = projected(ahead, reward, discount, self.target.support)
+            target = projected(next_q, reward, discount, self.target.support)
             loss = error = -(target * outputs.log_softmax(dim=1)).sum(dim=1)
         else:
-            loss = error = quantile_huber(outputs, reward[:, None] + discount[:, None] * ahead)
+            loss = error = quantile_huber(outputs, reward[:, None] + discount[:, None] * next_q)
         if self.config.per_alpha:
             loss = loss * rows["weights"].float()
         probabilities = outputs.softmax(dim=1) if self.config.distribution == "c51" else outputs

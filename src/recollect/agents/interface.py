@@ -63,7 +63,7 @@ class Actor(Protocol):
         """
 
     def reset(self, mask: np.ndarray[Any, Any]) -> None:
-        """Begin anew where episodes ended, ``[E]`` booleans."""
+        """Reset what is kept of an episode where it ended, ``[E]`` booleans."""
 
     def load(self, weights: Weights) -> None:
         """Take weights that a learner published, unless they are the ones it has."""

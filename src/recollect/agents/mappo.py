@@ -287,14 +287,14 @@ class MAPPO:
     @torch.no_grad()
     def _next_values(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, Tensor]:
         """Values of what was seen after the last steps, by name."""
-        ahead = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
+        last_rows = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
         before = self.obs_norm(to_torch(memory.before_bootstrap(), self.networks.device))
-        ahead, found = self.mean_field.following(before, ahead), {}
+        last_rows, found = self.mean_field.next_rows(before, last_rows), {}
         for group, critic in zip(self.groups, self.targets, strict=True):
             state = fields_of_group(group, before).get("value_state")
             if state is not None:  # which was before the last step
                 state = critic(before, one_step(state, critic.networks))[1]
-            found[group.key("value")] = critic.value(ahead, one_step(state, critic.networks))[0].cpu()
+            found[group.key("value")] = critic.value(last_rows, one_step(state, critic.networks))[0].cpu()
         return found
 
     def _rewards(self, memory: Rollout) -> dict[str, Any]:

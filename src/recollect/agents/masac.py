@@ -183,12 +183,12 @@ class MASAC:
         self.networks.count_update()
         raw = to_torch(dict(batch), self.networks.device)
         self.obs_norm.update(raw)
-        rows, ahead = self.obs_norm(raw), self.obs_norm(seen_after(self.groups, raw))
+        rows, next_rows = self.obs_norm(raw), self.obs_norm(seen_after(self.groups, raw))
         actions, metrics, td_errors = self.joint(rows), dict[str, Tensor](), []
         with torch.no_grad():
-            following = [self._drawn(policy(ahead)[0]) for policy in self.policies]
+            next_drawn = [self._drawn(policy(next_rows)[0]) for policy in self.policies]
         for index, group in enumerate(self.groups):
-            loss, td_error = self.critic_loss(index, rows, ahead, actions, following)
+            loss, td_error = self.critic_loss(index, rows, next_rows, actions, next_drawn)
             found = {"critic_loss": loss.detach(), "critic_grad_norm": self._step(index, "critic", loss)}
             td_errors.append(td_error.detach())
             loss, surplus = self.actor_loss(index, rows, actions)
@@ -205,16 +205,17 @@ class MASAC:
         self,
         index: int,
         rows: Mapping[str, Any],
-        ahead: Mapping[str, Any],
+        next_rows: Mapping[str, Any],
         actions: list[Tensor],
-        following: list[tuple[Tensor, Tensor, Tensor | None]],
+        next_drawn: list[tuple[Tensor, Tensor, Tensor | None]],
     ) -> tuple[Tensor, Tensor]:
         """(r + gamma (Q' - alpha log pi) - Q)^2 with the lower of two target critics, ``[2, B, A]`` errors too."""
-        group, fields, after = (self.groups[index], *(fields_of_group(self.groups[index], r) for r in (rows, ahead)))
+        group = self.groups[index]
+        fields, after = fields_of_group(group, rows), fields_of_group(group, next_rows)
         with torch.no_grad():
-            next_actions = [each[0] for each in following]
-            q = self._lowest(self.targets[index], ahead, next_actions, next_actions[index])
-            next_value = self._soft_value(q, following[index], self._alpha(index))
+            next_actions = [each[0] for each in next_drawn]
+            q = self._lowest(self.targets[index], next_rows, next_actions, next_actions[index])
+            next_value = self._soft_value(q, next_drawn[index], self._alpha(index))
             if group.mask and not self._shared_reward:  # who is gone earns nothing more
                 next_value = next_value * after["agent_mask"]
             reward = rows["reward"][:, None] if self._shared_reward else fields["reward"]
@@ -239,11 +240,11 @@ class MASAC:
         entropy = self._soft_value(torch.zeros_like(q), drawn, torch.ones(()))
         loss = -masked_mean(self._soft_value(q, drawn, self._alpha(index)), alive)
         if isinstance(group.action_space, spaces.Box):
-            wanted: Any = -float(self.joint.widths[index])
+            target_entropy: Any = -float(self.joint.widths[index])
         else:
             free = fields["avail_actions"].sum(dim=-1) if group.avail else torch.full_like(entropy, drawn[1].shape[-1])
-            wanted = self.config.target_entropy * torch.log(free.float().clamp(min=1))
-        return loss, masked_mean((entropy - wanted).detach(), alive)
+            target_entropy = self.config.target_entropy * torch.log(free.float().clamp(min=1))
+        return loss, masked_mean((entropy - target_entropy).detach(), alive)
 
     def _drawn(self, distribution: Any) -> tuple[Tensor, Tensor, Tensor | None]:
         """A normalised action, log-probabilities (of every choice ``[B, A, n]``, or of the action ``[B, A]``), and

@@ -76,7 +76,7 @@ class MeanField:
         near = near * (1 - torch.eye(len(group), device=near.device))
         return (near @ last) / near.sum(dim=2, keepdim=True).clamp(min=1)
 
-    def following(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    def next_rows(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
         """What was seen after some steps, with the mean actions that these steps make.
 
         Args:

@@ -199,27 +199,27 @@ class MFQ:
         config = self.config
         self.networks.count_update()
         rows = to_torch(dict(batch), self.networks.device)
-        ahead = self.mean_field.following(rows, seen_after(self.groups, rows))
+        next_rows = self.mean_field.next_rows(rows, seen_after(self.groups, rows))
         scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         metrics, td_errors = dict[str, Tensor](), []
         for index, group in enumerate(self.groups):
-            loss, td_error = self.loss(index, rows, ahead)
+            loss, td_error = self.loss(index, rows, next_rows)
             norm = self.trained[index].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
             self.trained[index].update_target(config.tau)
             metrics |= {group.key("loss"): loss.detach(), group.key("grad_norm"): norm}
             td_errors.append(td_error.detach())
         return metrics, td_errors
 
-    def loss(self, index: int, rows: Mapping[str, Any], ahead: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    def loss(self, index: int, rows: Mapping[str, Any], next_rows: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
         """(r + gamma v(s') - Q(s, a, mean a))^2 with v = sum_a pi(a|s', mean a') Q'(s', a, mean a'): equations 8 to 10.
 
         Also temporal-difference errors ``[B, A]``.
         """
         group, fields = self.groups[index], fields_of_group(self.groups[index], rows)
         with torch.no_grad():
-            next_q = self.targets[index](ahead)
+            next_q = self.targets[index](next_rows)
             steps = self.config.learning_starts + self.networks.updates * self.config.update_every
-            policy = self.targets[index].policy(next_q, ahead, self.temperature(steps))
+            policy = self.targets[index].policy(next_q, next_rows, self.temperature(steps))
             next_value = (policy.log_probs.exp() * next_q).sum(dim=-1)
             if group.mask and not self._shared_reward:  # who is gone earns nothing more
                 next_value = next_value * fields["next_agent_mask"]

@@ -81,7 +81,7 @@ class Frames:
         return stacked
 
     def reset(self, mask: Any) -> None:
-        """Begin anew where episodes ended, ``[E]``."""
+        """Reset what is kept of an episode where it ended, ``[E]``."""
         self._begun |= np.asarray(mask, bool)
 
     def state_dict(self) -> dict[str, Tensor]:

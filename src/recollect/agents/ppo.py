@@ -215,14 +215,14 @@ class PPO:
     @torch.no_grad()
     def _next_values(self, memory: Rollout, obs: Mapping[str, Any]) -> Tensor:
         """Values of what was seen after the last steps."""
-        ahead = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
+        last_rows = self.obs_norm(to_torch(memory.bootstrap(**obs), self.networks.device))
         packed = dict[str, Packed]()
         if self.network.recurrent:
             before = self.obs_norm(to_torch(memory.before_bootstrap(), self.networks.device))
             given = {name: Packed([len(before[name])], before[name]) for name in self.network.recurrent}
             states = self.network(before, given).states  # which rows hold as they were before their steps
             packed = {name: Packed([len(state)], state) for name, state in states.items()}
-        return self.network.values(self.network(ahead, packed)).cpu()
+        return self.network.values(self.network(last_rows, packed)).cpu()
 
     def _reward(self, memory: Rollout) -> Any:
         """What is learned from, ``[n]``."""

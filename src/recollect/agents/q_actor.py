@@ -74,7 +74,7 @@ class QActor:
         return torch.rand(shape, generator=self._generator, device=self._device).cpu().numpy()
 
     def reset(self, mask: Any) -> None:
-        """Begin anew where episodes ended, ``[E]``."""
+        """Reset what is kept of an episode where it ended, ``[E]``."""
         self._frames.reset(mask)
 
     def load(self, weights: Weights) -> None:

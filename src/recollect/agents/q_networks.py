@@ -140,7 +140,7 @@ class QNetworks(nn.Module):
         return state.reshape(num_envs, self.agents, self.state_size) if self.shared else state.transpose(0, 1)
 
     def reset_state(self, state: Tensor, mask: Tensor) -> None:
-        """States begin anew where episodes ended ``[E]``."""
+        """Reset the recurrent states where episodes ended, ``[E]``."""
         if not self.state_size:
             return
         if self.shared:

@@ -65,7 +65,7 @@ class QMIXActor:
         return actions, {}
 
     def reset(self, mask: Any) -> None:
-        """Begin anew where episodes ended, ``[E]``."""
+        """Reset what is kept of an episode where it ended, ``[E]``."""
         ended = torch.from_numpy(np.asarray(mask)).to(self._device)
         for network, state, last in zip(self._groups, self._states, self._last, strict=True):
             network.reset_state(state, ended)

@@ -71,7 +71,7 @@ class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
     """Adam's epsilon."""
     tau: float = 0.01
     """Polyak factor tau of the target network; 1: a hard copy."""
-    target_every: int = 1
+    target_update_interval: int = 1
     """Updates between updates of the target network."""
     max_grad_norm: float = 10.0
     td_loss: Any = "huber"
@@ -108,7 +108,7 @@ class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
         if not self.stored_state:
             return {}
         paper = {"gamma": 0.997, "length": 80, "burn_in": 40, "n_step": 5, "per_alpha": 0.9, "per_beta": 0.6}
-        more = {"batch_size": 64, "lr": 1e-4, "eps": 1e-3, "tau": 1.0, "target_every": 2_500, "hidden": 512}
+        more = {"batch_size": 64, "lr": 1e-4, "eps": 1e-3, "tau": 1.0, "target_update_interval": 2_500, "hidden": 512}
         return {"paper": {**paper, **more, "capacity": 4_000_000, "per_beta_steps": 0}}
 
     @property
@@ -179,7 +179,7 @@ class R2D2:
         loss = masked_mean(loss, mask)
         scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
-        if self.networks.updates % config.target_every == 0:
+        if self.networks.updates % config.target_update_interval == 0:
             self.trained.update_target(config.tau)
         size = td_error.detach().abs() * mask
         mean, eta = size.sum(dim=1) / mask.sum(dim=1), config.priority_eta

@@ -96,7 +96,7 @@ class RecurrentQActor:
         return {"action": (action + self._network.start).cpu().numpy()}, extras
 
     def reset(self, mask: Any) -> None:
-        """Begin anew where episodes ended, ``[E]``."""
+        """Reset what is kept of an episode where it ended, ``[E]``."""
         self._frames.reset(mask)
         ended = torch.from_numpy(np.asarray(mask, bool)).to(self._device)
         self._state = self._state.masked_fill(ended[:, None], 0.0)

@@ -174,7 +174,7 @@ class SAC:
         loss, entropy = self.actor_loss(rows)
         metrics |= {"actor_loss": loss.detach(), "actor_grad_norm": self._policy.step(loss, **how)}
         if config.alpha_lr:
-            spare = (entropy - self._wanted(rows)).mean()
+            spare = (entropy - self._target_entropy(rows)).mean()
             self._alpha.step((self.temperature.log_alpha * spare).sum(), max_grad_norm=0.0)
         self._critics.update_target(config.tau)
         return {**metrics, "alpha": self.temperature.alpha, "entropy": entropy.mean()}, td_error
@@ -182,9 +182,9 @@ class SAC:
     def critic_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """(r + gamma^n E[min_i Q'_i(s', a') - alpha log pi(a'|s')] - Q_i(s, a))^2 for both; errors and Q ``[2, B]``."""
         with torch.no_grad():
-            ahead = {name.removeprefix("next_"): rows[name] for name in rows if name.startswith("next_")}
-            drawn = self._drawn(ahead)
-            q = self.target(ahead["obs"], drawn.action).amin(dim=0)
+            next_rows = {name.removeprefix("next_"): rows[name] for name in rows if name.startswith("next_")}
+            drawn = self._drawn(next_rows)
+            q = self.target(next_rows["obs"], drawn.action).amin(dim=0)
             next_value = drawn.mean(q - self.temperature.alpha * drawn.log_prob)
             td_target = rows["reward"] + rows["discount"] * next_value
         action = self.policy.head.stored(rows)
@@ -213,7 +213,7 @@ class SAC:
         action, log_prob = distribution.rsample_with_log_prob(self.networks.generator)
         return Drawn(action, log_prob[:, None], torch.ones_like(log_prob[:, None]))
 
-    def _wanted(self, rows: Mapping[str, Any]) -> Any:
+    def _target_entropy(self, rows: Mapping[str, Any]) -> Any:
         """The entropy that the temperature is learned for, ``[B]`` or one for all."""
         if not self._choices:
             return -float(self._width)

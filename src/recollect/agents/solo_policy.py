@@ -181,7 +181,7 @@ class SoloActor:
         return head.to_env(action.uniform_(-1, 1, generator=self._generator))
 
     def reset(self, mask: Any) -> None:
-        """Begin anew where episodes ended, ``[E]``."""
+        """Reset what is kept of an episode where it ended, ``[E]``."""
         if self._states:
             ended = torch.from_numpy(np.asarray(mask)).to(self._device)
             self._states = {name: state.masked_fill(ended[:, None], 0.0) for name, state in self._states.items()}

@@ -142,7 +142,7 @@ class StochasticActor:
             self._states[f"{index}.{name}"] = state
 
     def reset(self, mask: Any) -> None:
-        """Begin anew where episodes ended, ``[E]``."""
+        """Reset what is kept of an episode where it ended, ``[E]``."""
         ended = torch.from_numpy(np.asarray(mask)).to(self._device)
         self._states = {name: state.masked_fill(ended[:, None, None], 0.0) for name, state in self._states.items()}
 

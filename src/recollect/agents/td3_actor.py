@@ -108,7 +108,7 @@ class DeterministicActor:
         return {"action": self._policy.box.to_env(action)}, {}
 
     def reset(self, mask: Any) -> None:
-        """Begin anew where episodes ended, ``[E]``."""
+        """Reset what is kept of an episode where it ended, ``[E]``."""
         self._noise.reset(torch.from_numpy(np.asarray(mask)).to(self._device))
 
     def load(self, weights: Weights) -> None:

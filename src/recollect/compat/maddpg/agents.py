@@ -114,7 +114,7 @@ class MADDPG:
         self.critic_optim.zero_grad()
         critic_loss.backward()  # type: ignore[no-untyped-call]
         self.critic_optim.step()
-        # The critic has changed: what the actor learns from is worked out anew.
+        # The critic has changed: the actor's loss needs a fresh forward pass.
         chosen = [self.actor_network(o[i]) if i == self.agent_id else u[i] for i in agents]
         actor_loss = -self.critic_network(o, chosen).mean()
         self.actor_optim.zero_grad()
@@ -145,7 +145,7 @@ class MADDPG:
                 network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
             except Exception as error:
                 rule = f"hold the {name} of agent {self.agent_id}"
-                raise OptionError(path, rule, str(error).partition("\n")[0], "Remove it to begin anew.") from None
+                raise OptionError(path, rule, str(error).partition("\n")[0], "Remove it to start again.") from None
         self._follow(1.0)
         print(f"Agent {self.agent_id} goes on from {stem}actor_params.pkl and critic_params.pkl")
 

@@ -68,8 +68,8 @@ class ListEnv:
             first = last
         done = self.world.step(actions)
         rewards = [float(value) for value in self._by_agent(done.row, "reward")]
-        told = self.world.scenario.report
-        report = told(self.world) if self._benchmark and told is not None else {}
+        report_of = self.world.scenario.report
+        report = report_of(self.world) if self._benchmark and report_of is not None else {}
         info = {key: value[0] for key, value in report.items()}
         return self._by_agent(done.obs, "obs"), rewards, [bool(done.terminated[0])] * self.n, {"n": [info] * self.n}
 

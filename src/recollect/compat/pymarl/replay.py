@@ -130,7 +130,7 @@ class ReplayBuffer(Lasting):
     def update(
         self, data: Mapping[str, Any], bs: Any = slice(None), ts: Any = slice(None), mark_filled: bool = True
     ) -> None:
-        """Change episodes that are there, as ``EpisodeBatch.update`` does. Slow: all rows are packed anew."""
+        """Change episodes that are there, as ``EpisodeBatch.update`` does. Slow: all rows are packed again."""
         which, when = parsed((bs, ts), self.buffer_size, self.max_seq_length)
         places = np.arange(self.buffer_size)[which] if isinstance(which, slice) else which.numpy()
         if places.size and places.max() >= self.episodes_in_buffer:
@@ -234,7 +234,7 @@ class ReplayBuffer(Lasting):
             f"Keys:{self.scheme.keys()} Groups:{self.groups.keys()}"
         )
 
-    # ---- lasting ---------------------------------------------------------------------------------------------------
+    # ---- saving ----------------------------------------------------------------------------------------------------
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:
         constants = {

@@ -195,7 +195,7 @@ class StepBuffer(Buffer, Lasting):
 
     @property
     def truncations(self) -> Array:
-        """Which steps were cut off by a time limit, as far as ``store`` was told; a copy."""
+        """Which steps were cut off by a time limit, as far as ``store`` got ``truncations``; a copy."""
         return self._slots.truncations()
 
     @property

@@ -105,7 +105,7 @@ class BaseBuffer(ABC):
         return {"state": Shared(Field(field.shape, field.dtype, role="observed" if observed else "plain"))}
 
     def _available(self, *, observed: bool = False) -> dict[str, Kept]:
-        """Which actions are available, if they are told."""
+        """Which actions are available, if masks are used."""
         if not self.use_actions_mask:
             return {}
         shapes = spaces_by_agent("avail_actions_shape", self.avail_actions_shape, self.agent_keys)
@@ -196,7 +196,7 @@ class StepsBuffer(BaseBuffer, Lasting):
 
     @property
     def truncations(self) -> Array:
-        """Which steps were cut off by a time limit, as far as ``store`` was told, ``[n_envs, n_size]``; a copy."""
+        """Which steps were truncated, as far as ``store`` got ``truncations``, ``[n_envs, n_size]``; a copy."""
         return self._slots.truncations()
 
     def _parts(self) -> tuple[Memory, dict[str, Any]]:

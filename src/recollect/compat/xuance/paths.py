@@ -23,7 +23,7 @@ class Paths:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start from scratch."""
         self._since = np.zeros(self._slots.n_envs, np.int64)
         self._cut_off = np.zeros(self._slots.n_envs, bool)
 

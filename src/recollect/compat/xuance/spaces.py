@@ -19,7 +19,7 @@ def space2shape(observation_space: Any) -> Any:
 
 
 def discount_cumsum(x: Any, discount: float = 0.99) -> np.ndarray[Any, Any]:
-    """What follows every step, itself included, discounted by how far away it is."""
+    """What follows every step, itself included, discounted by its distance."""
     sums = np.array(x, np.result_type(np.asarray(x).dtype, np.float32))
     for t in range(len(sums) - 2, -1, -1):
         sums[t] += discount * sums[t + 1]

@@ -143,7 +143,7 @@ class StepsBuffer(BaseBuffer, Lasting):
         self.ptr, self.size = self._slots.ptr, self._slots.size
 
     def _truncated(self, step_data: Mapping[str, Any]) -> Array:
-        """Which environments were cut off: told for each, or for each of their agents."""
+        """Which environments were truncated: given for each, or for each of their agents."""
         given = step_data.get("truncations")
         if given is None:
             return np.zeros(self.n_envs, bool)
@@ -156,7 +156,7 @@ class StepsBuffer(BaseBuffer, Lasting):
 
     @property
     def truncations(self) -> Array:
-        """Which steps were cut off by a time limit, as far as ``store`` was told, ``[n_envs, n_size]``; a copy."""
+        """Which steps were truncated, as far as ``store`` got ``truncations``, ``[n_envs, n_size]``; a copy."""
         return self._slots.truncations()
 
     def _of_batch(self, batch: Any) -> dict[str, Any]:
