@@ -49,7 +49,12 @@ def act(name: str, lane: int, actors: int, published: nn.Module, updates: Any, s
             action = int(random.integers(2)) if random.random() < epsilon else action
             next_obs, reward, terminated, truncated, _ = env.step(action)
             writer.append(
-                obs=obs, action=action, reward=reward, terminated=terminated, truncated=truncated, final_obs=next_obs
+                obs=obs,
+                action=action,
+                reward=float(reward),
+                terminated=terminated,
+                truncated=truncated,
+                final_obs=next_obs,
             )
             obs = env.reset()[0] if terminated or truncated else next_obs
 

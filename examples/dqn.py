@@ -68,7 +68,8 @@ def main() -> None:
             reward=reward,
             terminated=terminated,
             truncated=truncated,
-            final_obs=info.get("final_obs"),  # next_obs is the next episode's first one already where one ended
+            # next_obs is the next episode's first one already where one ended
+            final_obs=info.get("final_obs"),  # pyright: ignore[reportArgumentType]
         )
         obs, ended = next_obs, terminated | truncated
 

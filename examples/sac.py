@@ -76,7 +76,7 @@ def main() -> None:
             action = low + (unit + 1) / 2 * (high - low)
         next_obs, reward, terminated, truncated, _ = env.step(action)
         final = {"final_obs": next_obs} if terminated or truncated else {}
-        memory.append(obs=obs, action=action, reward=reward, terminated=terminated, truncated=truncated, **final)
+        memory.append(obs=obs, action=action, reward=float(reward), terminated=terminated, truncated=truncated, **final)
         obs, total = next_obs, total + float(reward)
         if terminated or truncated:
             recent.append(total)
