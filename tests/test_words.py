@@ -72,9 +72,6 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Names that are another project's, by file or folder."""
 
-PENDING = ("src/recollect/agents/", "src/recollect/compat/")
-"""Folders that are being rewritten."""
-
 
 def _allowed(path: str, word: str) -> bool:
     return any(path.startswith(where) and word in words for where, words in ALLOWED.items())
@@ -111,8 +108,6 @@ _TEXTS = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE",
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_sources(path: Path) -> None:
     source = path.relative_to(ROOT).as_posix()
-    if source.startswith(PENDING):
-        pytest.skip("is being rewritten")
     assert not offences(path, source)
 
 

@@ -205,7 +205,7 @@ def test_refusals() -> None:
         DQNConfig().learner(lonely(actions="box"))
     with pytest.raises(OptionError, match=r"^v_min must be below v_max, 1, got 2\.0$"):
         DQNConfig(distribution="c51", v_min=2.0, v_max=1.0)
-    with pytest.raises(OptionError, match=r"^noisy_sigma must be 0 with a network of one's own, got 0\.5"):
+    with pytest.raises(OptionError, match=r"^noisy_sigma must be 0 with a custom network, got 0\.5"):
         DQNConfig(noisy_sigma=0.5, network="torch.nn:Linear")
     env = lonely()
     env.groups = (replace(env.groups[0], obs_space=spaces.Box(0, 1, (5, 5, 3))),)

@@ -47,7 +47,7 @@ __all__ = ["COMA", "COMAConfig"]
 @final
 @dataclass(frozen=True)
 class COMAConfig(NetworkSettings, OptimizerSettings, RolloutSettings):
-    """COMA: policy gradients against what an agent's other actions would have been worth."""
+    """COMA: policy gradient with a counterfactual baseline."""
 
     gamma: float = 0.95
     td_lambda: float = 0.8

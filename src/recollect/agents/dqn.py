@@ -96,7 +96,7 @@ class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, HindsightSe
             raise OptionError("v_min", f"be below v_max, {self.v_max:g}", self.v_min)
         if self.noisy_sigma and self.network != "mlp":
             remedy = "Noise is of our own layers; put noise of yours into yours."
-            raise OptionError("noisy_sigma", "be 0 with a network of one's own", self.noisy_sigma, remedy)
+            raise OptionError("noisy_sigma", "be 0 with a custom network", self.noisy_sigma, remedy)
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""MADDPG: deterministic policies for many agents, each with a critic that sees everyone (Lowe et al. 2017).
+"""MADDPG: decentralised deterministic policies, centralised critics (Lowe et al. 2017).
 
 With options also DDPG, MATD3, mixed teams, ensembles of policies and inferred policies. See docs/algorithms/maddpg.md.
 """
@@ -43,7 +43,7 @@ __all__ = ["MADDPG", "MADDPGConfig"]
 @final
 @dataclass(frozen=True)
 class MADDPGConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
-    """MADDPG: deterministic policies for many agents, each with a critic that sees everyone."""
+    """MADDPG: multi-agent DDPG, decentralised policies and centralised critics."""
 
     gamma: float = 0.95
     learning_starts: int = 10_000

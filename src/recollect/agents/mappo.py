@@ -39,11 +39,11 @@ from recollect.tensors import to_torch
 __all__ = ["MAPPO", "MAPPOConfig"]
 
 _SUMMARIES = {
-    "mfac": "MFAC: policy gradients of many, who see the mean action of their neighbours.",
-    "mappo": "MAPPO: clipped policy gradients, with values of the whole environment.",
-    "ippo": "IPPO: clipped policy gradients, every agent with a value of its own.",
-    "maa2c": "MAA2C: policy gradients, with values of the whole environment.",
-    "ia2c": "IA2C: policy gradients, every agent with a value of its own.",
+    "mfac": "MFAC: mean-field actor-critic, on the mean action of neighbours.",
+    "mappo": "MAPPO: PPO of many agents with a centralised critic.",
+    "ippo": "IPPO: independent PPO, a critic of own observations per agent.",
+    "maa2c": "MAA2C: A2C of many agents with a centralised critic.",
+    "ia2c": "IA2C: independent A2C, a critic of own observations per agent.",
 }
 
 

@@ -77,8 +77,8 @@ class MASACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, Repla
     def summary(self) -> str:
         """What it is, in a line."""
         if self.critic == "own":
-            return "ISAC: soft actor-critic, every agent by itself."
-        return "MASAC: soft actor-critic, each agent with critics that see everyone."
+            return "ISAC: independent soft actor-critic."
+        return "MASAC: soft actor-critic of many agents with centralised critics."
 
     @property
     def default_num_envs(self) -> int:

@@ -43,7 +43,7 @@ __all__ = ["MFQ", "MFQConfig", "QNetwork"]
 @final
 @dataclass(frozen=True)
 class MFQConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
-    """MFQ: Q-learning of many agents, each of whom sees the mean action of its neighbours."""
+    """MFQ: mean-field Q-learning, on the mean action of neighbours."""
 
     neighbours: Literal["none", "all", "radius"] = "all"
     """Whose mean action is read: of all others of the group, of those within a radius, or none."""

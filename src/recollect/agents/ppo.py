@@ -36,9 +36,9 @@ from recollect.tensors import to_torch
 __all__ = ["PPO", "PPOConfig"]
 
 _SUMMARIES = {
-    "ppo": "PPO: clipped policy gradients, several epochs a rollout.",
-    "a2c": "A2C: policy gradients with a critic, a step a rollout.",
-    "pg": "PG: policy gradients without a critic (REINFORCE).",
+    "ppo": "PPO: clipped surrogate objective, several epochs per rollout.",
+    "a2c": "A2C: advantage actor-critic, one gradient step per rollout.",
+    "pg": "PG: policy gradient without a critic (REINFORCE).",
 }
 
 

@@ -1,4 +1,4 @@
-"""QMIX: agents' values, mixed into one that rises with each of them (Rashid et al. 2018), from whole episodes.
+"""QMIX: monotonic value factorisation (Rashid et al. 2018), from whole episodes.
 
 With other mixers QPLEX (Wang et al. 2021), VDN (their sum, Sunehag et al. 2018) and independent Q-learning.
 See docs/algorithms/qmix.md.
@@ -47,10 +47,10 @@ __all__ = ["QMIX", "QMIXConfig"]
 
 _NAMES = {"qmix": "qmix", "qplex": "qplex", "vdn": "vdn", "none": "iql"}
 _SUMMARIES = {
-    "qmix": "QMIX: agents' values, mixed by a network into one that rises with each of them; whole episodes.",
-    "qplex": "QPLEX: agents' values and advantages, weighed by networks; whole episodes.",
-    "vdn": "VDN: agents' values, added up; whole episodes.",
-    "none": "IQL: every agent learns the value of what it does by itself; whole episodes.",
+    "qmix": "QMIX: monotonic value factorisation by a mixing network; whole episodes.",
+    "qplex": "QPLEX: duplex dueling value factorisation; whole episodes.",
+    "vdn": "VDN: value decomposition, a sum of the agents' Q-values; whole episodes.",
+    "none": "IQL: independent Q-learning; whole episodes.",
 }
 _LONG = 1000  # steps that an episode is taken to have if nobody knows
 

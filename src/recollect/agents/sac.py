@@ -52,7 +52,7 @@ __all__ = ["SAC", "SACConfig"]
 class SACConfig(
     NetworkSettings, OptimizerSettings, TemperatureSettings, HindsightSettings, PERSettings, ReplaySettings
 ):
-    """SAC: soft actor-critic, continuous actions or choices, with a temperature that is learned."""
+    """SAC: soft actor-critic, continuous or discrete actions, with a learned temperature."""
 
     single_agent: ClassVar[bool] = True
 

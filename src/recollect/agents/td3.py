@@ -79,8 +79,8 @@ class TD3Config(NetworkSettings, OptimizerSettings, HindsightSettings, PERSettin
     def summary(self) -> str:
         """What it is, in a line."""
         if self.twin_q:
-            return "TD3: deterministic policy gradients, with the lower of two critics."
-        return "DDPG: deterministic policy gradients."
+            return "TD3: twin delayed deterministic policy gradient."
+        return "DDPG: deep deterministic policy gradient."
 
     @property
     def default_num_envs(self) -> int:

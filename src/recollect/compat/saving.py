@@ -22,7 +22,7 @@ from recollect.memory.copying import packed, unpacked
 from recollect.memory.snapshot.manifest import digest
 from recollect.memory.storage.forks import tell_of_forks
 
-__all__ = ["Lasting", "exclusive"]
+__all__ = ["Saveable", "exclusive"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -37,13 +37,13 @@ def exclusive(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(method)
     def alone(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with cast("Lasting", args[0])._lock:
+        with cast("Saveable", args[0])._lock:
             return method(*args, **kwargs)
 
     return alone
 
 
-class Lasting(ABC):
+class Saveable(ABC):
     """A buffer that can be saved and loaded, to a folder or as a dict of arrays, and copied."""
 
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]

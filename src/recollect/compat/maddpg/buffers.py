@@ -8,7 +8,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, plain, stored
 from recollect.compat.drawing import seed_of
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.errors import MissingExtra, OptionError, Problem, StepError
 from recollect.memory import Memory, Uniform
 from recollect.schema import Field, Schema
@@ -22,7 +22,7 @@ def _plain(shape: Any = (), dtype: Any = "float32") -> Field:
     return Field(shape, dtype, role="plain")
 
 
-class Buffer(Lasting):
+class Buffer(Saveable):
     """Steps of agents with different shapes, first in, first out; threads may store and sample at once.
 
     Args:

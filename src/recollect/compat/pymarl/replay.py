@@ -15,7 +15,7 @@ from recollect.compat.pymarl.indexing import parsed
 from recollect.compat.pymarl.rows import EpisodeRows
 from recollect.compat.pymarl.scheme import Preprocess, Scheme, TooFew, UnknownName, completed, shape_of, type_of
 from recollect.compat.pymarl.values import array_of
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.errors import OptionError
 from recollect.memory import Memory
 
@@ -24,7 +24,7 @@ __all__ = ["ReplayBuffer"]
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-class ReplayBuffer(Lasting):
+class ReplayBuffer(Saveable):
     """The newest ``buffer_size`` episodes, known by their place: 0, 1, ... and round again.
 
     Only steps that happened take memory. What comes out is a batch of its own, with the scheme's dtypes.

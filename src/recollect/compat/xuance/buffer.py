@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.nests import field_of, field_of_shape
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.arrays import assign, create_memory, sample_batch
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, SchemaError, StepError
@@ -156,7 +156,7 @@ class Stored:
         assign(self._name, buffer._slots.arrays(self._field), value)
 
 
-class StepBuffer(Buffer, Lasting):
+class StepBuffer(Buffer, Saveable):
     """A buffer whose steps lie in slots."""
 
     def _setup(self, fields: dict[str, Any], *, sampler: Sampler | None, seed: int | None) -> None:

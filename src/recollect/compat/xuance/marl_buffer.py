@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.nests import field_of, field_of_shape
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.agents import Agents, Shared, spaces_by_agent
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
@@ -153,7 +153,7 @@ class BaseBuffer(ABC):
         return flags_of("truncations", given, (self.n_envs,))
 
 
-class StepsBuffer(BaseBuffer, Lasting):
+class StepsBuffer(BaseBuffer, Saveable):
     """A buffer whose steps lie in slots: ``data[name][agent]`` is an array ``[n_envs, n_size, ...]``, a view."""
 
     def _setup(self, kept: dict[str, Kept], seed: int | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from recollect.compat.checks import at_least, index, stored
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.nests import in_nest
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.agents import spaces_by_agent
 from recollect.compat.xuance.marl_buffer import BaseBuffer, Kept, field_name
 from recollect.compat.xuance.slots import Array
@@ -22,7 +22,7 @@ from recollect.schema import Field, Schema
 __all__ = ["EpisodesBuffer"]
 
 
-class EpisodesBuffer(BaseBuffer, Lasting):
+class EpisodesBuffer(BaseBuffer, Saveable):
     """The newest ``buffer_size`` episodes, of up to ``max_episode_steps``; only steps that happened take memory.
 
     Steps are gathered in ``episode_data[name][agent]``, arrays ``[n_envs, T, ...]``, until their episode is finished;

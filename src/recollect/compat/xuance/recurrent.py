@@ -11,7 +11,7 @@ from recollect.compat.checks import at_least, flags_of, within
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.nests import field_of, in_nest
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.buffer import Buffer
 from recollect.compat.xuance.slots import Array
 from recollect.errors import NotEnoughRows, Problem, StepError
@@ -58,7 +58,7 @@ class EpisodeBuffer:
         return len(self.action)
 
 
-class RecurrentOffPolicyBuffer(Buffer, Lasting):
+class RecurrentOffPolicyBuffer(Buffer, Saveable):
     """The newest ``buffer_size / n_envs`` episodes, of which sequences of ``lookup_length`` steps are drawn.
 
     Args:

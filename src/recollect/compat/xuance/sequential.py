@@ -9,7 +9,7 @@ import numpy as np
 from recollect.compat.checks import at_least, flags_of, within
 from recollect.compat.drawing import generator
 from recollect.compat.nests import field_of
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.arrays import sample_batch
 from recollect.compat.xuance.buffer import Buffer, Stored
 from recollect.compat.xuance.slots import Slots
@@ -22,7 +22,7 @@ __all__ = ["SequentialReplayBuffer"]
 _NUMBER, _FLAG = Field((), "float32", role="plain"), Field((), "bool", role="plain")
 
 
-class SequentialReplayBuffer(Buffer, Lasting):
+class SequentialReplayBuffer(Buffer, Saveable):
     """Replay of ``n_envs`` environments, ``buffer_size / n_envs`` steps each, in sequences across episodes' ends."""
 
     obs = Stored("obs")

@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.nests import field_of, field_of_shape
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.slots import Array, Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory
@@ -72,7 +72,7 @@ class BaseBuffer(ABC):
         """Work out what is known only when an episode has ended."""
 
 
-class StepsBuffer(BaseBuffer, Lasting):
+class StepsBuffer(BaseBuffer, Saveable):
     """A buffer whose steps lie in slots: ``data`` holds an array ``[n_envs, n_size, ...]`` by name."""
 
     _computed: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ import numpy as np
 from recollect.compat.checks import at_least, flags_of, index, stored, within
 from recollect.compat.drawing import seed_of
 from recollect.compat.nests import field_of, field_of_shape
-from recollect.compat.saving import Lasting, exclusive
+from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.slots import Array
 from recollect.compat.xuance.v1_1.marl_buffer import BaseBuffer, field_name, shape_of
 from recollect.errors import OptionError, Problem, SchemaError, StepError
@@ -30,7 +30,7 @@ class Part(NamedTuple):
     """Whether there is one more, after the last step."""
 
 
-class EpisodesBuffer(BaseBuffer, Lasting):
+class EpisodesBuffer(BaseBuffer, Saveable):
     """The newest ``buffer_size`` episodes: ``data`` holds arrays ``[buffer_size, n_agents, T, ...]`` by name.
 
     Steps are gathered in ``episode_data``, arrays ``[n_envs, n_agents, T, ...]``, until their episode is finished; what
