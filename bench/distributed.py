@@ -42,8 +42,8 @@ how many times the batches of raw Ray calls (an actor that returns so many bytes
 ## Inserted steps a second
 
 One writer with a lane in every shard, eight blocks unacknowledged, by Ray; beside `Memory.extend` in one process. A
-block has so many steps of each lane, and is one call to each shard. Writer and shards share the {cores} cores, and a call
-costs the same whichever shard it goes to: more shards hold more rows, and do not take them faster on one machine.
+block has so many steps of each lane, and is one call to each shard. Writer and shards share the {cores} cores, and a
+call costs the same whichever shard it goes to: more shards hold more rows, and do not take them faster on one machine.
 
 {inserts}
 
