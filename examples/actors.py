@@ -107,7 +107,7 @@ def main() -> None:
         capacity=25_000 * args.actors,
         lanes=args.actors,
         window=rc.NStep(3, gamma=GAMMA),
-        storage=storage,  # pyright: ignore[reportArgumentType]
+        storage=storage,
         seed=1,
     ) as memory:
         actors = [

@@ -69,7 +69,7 @@ def main() -> None:
             terminated=terminated,
             truncated=truncated,
             # next_obs is the next episode's first one already where one ended
-            final_obs=info.get("final_obs"),  # pyright: ignore[reportArgumentType]
+            final_obs=info.get("final_obs"),
         )
         obs, ended = next_obs, terminated | truncated
 

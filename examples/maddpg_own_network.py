@@ -48,7 +48,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     config = MADDPGConfig(network=Residual, learning_starts=min(5_000, steps // 4), batch_size=512, update_every=50)
     train.run(
-        config,  # pyright: ignore[reportArgumentType]
+        config,
         env="simple_spread",
         steps=steps,
         eval_every=steps // 5,

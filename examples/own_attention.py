@@ -37,7 +37,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=50_000)
     steps = parser.parse_args().steps
     result = train.run(
-        QMIXConfig(network=Attention),  # pyright: ignore[reportArgumentType]
+        QMIXConfig(network=Attention),
         env="marines_3v3",
         steps=steps,
         eval_every=steps // 4,

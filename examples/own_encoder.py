@@ -46,7 +46,7 @@ if __name__ == "__main__":
     steps = parser.parse_args().steps
     config = QMIXConfig(mixer="none", encoder=CNN, recurrent=False, epsilon_steps=steps // 3, gamma=0.9, hidden=32)
     result = train.run(
-        config,  # pyright: ignore[reportArgumentType]
+        config,
         env="gymnasium:Catch-v0",
         steps=steps,
         num_envs=16,

@@ -61,7 +61,7 @@ if __name__ == "__main__":
     steps = parser.parse_args().steps
     config = DQNConfig(gamma=0.95, epsilon_steps=steps // 3, learning_starts=500, hidden=(64, 64))
     train.run(
-        config,  # pyright: ignore[reportArgumentType]
+        config,
         env="ferry",
         steps=steps,
         eval_every=steps // 5,

@@ -22,7 +22,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=100_000)
     steps = parser.parse_args().steps
     result = train.run(
-        MADDPGConfig(td_loss=huber),  # pyright: ignore[reportArgumentType]
+        MADDPGConfig(td_loss=huber),
         env="simple_spread",
         steps=steps,
         eval_every=steps // 4,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,5 +13,5 @@ __all__ = ["Array", "ArrayLike", "Lanes", "Value"]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Lanes: TypeAlias = ArrayLike | None
 """Lanes by their numbers or a mask; None: all."""
-Value: TypeAlias = ArrayLike | Mapping[str, Any]
-"""A field of a step, or fields by their names where they are nested."""
+Value: TypeAlias = ArrayLike | SupportsFloat | Mapping[str, Any] | None
+"""A field of a step, or fields by their names where they are nested; None as ``final_obs`` where no episode ended."""

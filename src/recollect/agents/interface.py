@@ -78,7 +78,7 @@ class Actor(Protocol):
 class Learner(Protocol):
     """What learns from a memory."""
 
-    def learn(self, memory: Any, obs: Mapping[str, Any]) -> dict[str, float]:
+    def learn(self, memory: Any, obs: Mapping[str, Any], /) -> dict[str, float]:
         """One update from what the memory gives; metrics by name. ``samples`` is how many steps it learned from.
 
         Args:
@@ -123,7 +123,7 @@ class Algorithm(Protocol):
     def name(self) -> str:
         """What it is called by."""
 
-    def schedule(self, num_envs: int) -> Schedule:
+    def schedule(self, num_envs: int, /) -> Schedule:
         """When updates are due.
 
         Args:

@@ -69,8 +69,9 @@ def _draw(statistics: dict[str, Any], title: str, path: Path) -> Path:
     shown = {name: values for name, values in statistics.items() if len(values)}
     if not shown:
         raise RunError("memory", "hold finished episodes to be drawn", "none")
-    with styled() as plt:
-        figure, grid = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.6), layout="constrained", squeeze=False)
+    with styled() as new_figure:
+        figure = new_figure(figsize=(3.6 * len(shown), 3.6), layout="constrained")
+        grid = figure.subplots(1, len(shown), squeeze=False)
         for axes, (name, values) in zip(grid[0], shown.items(), strict=True):
             axes.hist(values, bins=min(40, max(5, len(np.unique(values)))), edgecolor="white", linewidth=0.4)
             axes.set(xlabel=name, ylabel="rows" if name == "priorities" else "episodes")

@@ -123,7 +123,7 @@ class Sequence:
     burn_in: int = 0
     overlap: int | None = None
     across: bool = False
-    start_fields: tuple[str, ...] = ()
+    start_fields: str | tuple[str, ...] = ()
     gamma: float = 0.99
 
     def __post_init__(self) -> None:
@@ -146,7 +146,7 @@ class Sequence:
             if not any(_belongs(column.key, name) for column in schema):
                 known = ", ".join(column.key for column in schema)
                 raise OptionError("start_fields", f"name fields of the schema ({known})", repr(name))
-        return _span_outputs(schema, stack, across=self.across, starts=True, start_fields=self.start_fields)
+        return _span_outputs(schema, stack, across=self.across, starts=True, start_fields=tuple(self.start_fields))
 
 
 @final

@@ -69,8 +69,9 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path, labels: Sequence[
     entries = sum(len(curve.returns) for curve in curves)
     height = 4.4 + 2.5 * len(reports) + 0.22 * entries
     envs = {describe_run(runs[0]).env for runs in kinds.values()}
-    with styled() as plt:
-        figure, panels = plt.subplots(1 + len(reports), figsize=(8, height), layout="constrained", squeeze=False)
+    with styled() as new_figure:
+        figure = new_figure(figsize=(8, height), layout="constrained")
+        panels = figure.subplots(1 + len(reports), squeeze=False)
         for curve in curves:
             for name in (*curve.returns, *curve.reports):
                 curve.draw(panels[1 + reports.index(name) if name in reports else 0, 0], name)

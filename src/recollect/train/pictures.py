@@ -15,20 +15,15 @@ __all__ = ["draw_curve", "report_panel", "save_picture"]
 
 
 def save_picture(figure: Any, path: str | Path) -> Path:
-    """Write a figure and close it; PNG if the path has no extension. Missing folders are created."""
-    from matplotlib import pyplot as plt
-
+    """Write a figure; PNG if the path has no extension. Missing folders are created."""
     path = Path(path)
     path = path if path.suffix else path.with_name(f"{path.name}.png")
     known = figure.canvas.get_supported_filetypes()
-    try:
-        if path.suffix[1:].lower() not in known:
-            raise OptionError("out", f"end in one of {', '.join(f'.{ending}' for ending in known)}", repr(str(path)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(own(path))
-        return path
-    finally:
-        plt.close(figure)
+    if path.suffix[1:].lower() not in known:
+        raise OptionError("out", f"end in one of {', '.join(f'.{ending}' for ending in known)}", repr(str(path)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(own(path))
+    return path
 
 
 def report_panel(axes: Any, name: str, values: Any) -> None:
@@ -45,8 +40,9 @@ def draw_curve(folder: Path, title: str) -> Path | None:
     if not lines:
         return None
     count = len(reports)
-    with styled() as plt:
-        figure, panels = plt.subplots(1 + count, figsize=(7, 4 + 2.2 * count), layout="constrained", squeeze=False)
+    with styled() as new_figure:
+        figure = new_figure(figsize=(7, 4 + 2.2 * count), layout="constrained")
+        panels = figure.subplots(1 + count, squeeze=False)
         for name in returns:
             points = [(line["step"], line[name]) for line in lines if name in line]
             label = name.rpartition("/")[0] or "return per agent"

@@ -35,15 +35,16 @@ _SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def styled() -> Iterator[Any]:
-    """A context with ``pyplot`` in the style, drawing to files."""
-    import matplotlib as mpl
+    """A context in the style, and the class of figures that are drawn to files.
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    Not by ``pyplot``, whose backend is the caller's: a notebook goes on to show plots after a run has drawn its curve.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
     from matplotlib.rcsetup import cycler
 
     with mpl.rc_context({**_SETTINGS, "axes.prop_cycle": cycler("color", COLOURS)}):
-        yield plt
+        yield Figure
 
 
 def add_caption(figure: Any, text: str) -> None:

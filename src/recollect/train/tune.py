@@ -136,8 +136,8 @@ def draw_study(trials: list[Trial], path: Path, title: str) -> Path:
     names = list(trials[0].settings)
     columns = min(len(names), 4)
     rows = -(-len(names) // columns)
-    with styled() as plt:
-        figure = plt.figure(figsize=(3 * columns + 1, 4 + 2.4 * rows), layout="constrained")
+    with styled() as new_figure:
+        figure = new_figure(figsize=(3 * columns + 1, 4 + 2.4 * rows), layout="constrained")
         grid = figure.add_gridspec(1 + rows, columns, height_ratios=[1.5, *[1] * rows])
         top = figure.add_subplot(grid[0, :])
         for trial in reversed(trials):

@@ -20,6 +20,7 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect import _core
 from recollect.errors import OptionError, StorageError
 from recollect.memory.checks import some_lanes
 from recollect.memory.storage.forks import tell_of_forks
@@ -85,7 +86,7 @@ class SharedGround:
         self._forked = False
         try:
             self.layout = _settle(name, self._file, self._locks, layout)
-            self.store = self.layout.map_store(self._file, _path(name), rows_at(self.layout), others=True)
+            self.store: _core.Store = self.layout.map_store(self._file, _path(name), rows_at(self.layout), others=True)
         except BaseException:
             if is_finished(self._file):
                 os.close(self._file)  # somebody's rows
