@@ -289,7 +289,7 @@ def test_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["train", "iql", "--help"])
     shown = capsys.readouterr().out
     assert "--preset {None,pymarl,epymarl,pymarl2}" in shown
-    assert "IQL: every agent learns" in shown
+    assert "IQL: independent Q-learning" in shown
 
 
 def test_presets_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:

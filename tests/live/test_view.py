@@ -2,7 +2,9 @@
 
 import base64
 import json
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,6 +84,19 @@ def test_draws_are_counted_while_somebody_looks() -> None:
     assert memory.draw_counts(rows) is None
     ask(view, "summary")
     assert memory.draw_counts(rows) is not None
+
+
+def test_a_memory_may_be_closed_while_draws_are_counted(tmp_path: Path) -> None:
+    memory = rc.Memory(rc.Schema(obs=rc.Field()), 100, storage=rc.Mapped(tmp_path / "rows"))
+    failed: list[object] = []
+    before, threading.excepthook = threading.excepthook, failed.append
+    try:
+        ask(MemoryView(memory, patience=0.1), "summary")
+        memory.close()
+        time.sleep(0.5)
+    finally:
+        threading.excepthook = before
+    assert not failed
 
 
 def test_draws_that_others_count_stay_counted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
-from recollect.errors import OptionError, RecollectError
+from recollect.errors import OptionError, RecollectError, StorageError
 from recollect.live.png import encode_png
 from recollect.memory import Memory, Prioritized, Rollout
 from recollect.memory.batch import flat
@@ -144,7 +145,8 @@ class MemoryView:
             left = self._patience - (time.monotonic() - self._asked)
             if left <= 0:
                 self._counting = False
-                self._memory.count_draws(False)
+                with contextlib.suppress(StorageError):  # closed meanwhile
+                    self._memory.count_draws(False)
         if left > 0:
             self._look_again(left)
 
