@@ -117,3 +117,8 @@ def test_what_environments_show_is_as_rows_hold_it() -> None:
     assert found["red"]["obs"].dtype == torch.float32
     assert found["red"]["avail_actions"].dtype == torch.bool
     assert found["image"].dtype == torch.uint8
+
+
+def test_tensors_are_shown_in_brief() -> None:
+    batch = rc.to_torch({"obs": {"pose": np.zeros((2, 3), np.float32)}, "reward": np.zeros(2)})
+    assert repr(batch) == "TensorBatch(obs: (pose: torch.float32[2, 3]), reward: torch.float64[2])"

@@ -15,4 +15,5 @@ def test_the_name_that_was_meant() -> None:
     assert did_you_mean("smaple_spread", ["simple_spread", "simple_tag"]) == "Did you mean 'simple_spread'?"
     assert did_you_mean("zzz", ["simple_spread"], "`recollect envs` lists them.") == "`recollect envs` lists them."
     assert did_you_mean("zzz", []) == ""
+    assert did_you_mean("PPO", ["ppo", "dqn"]) == "Did you mean 'ppo'?"
     assert did_you_mean(12, [1, 123]) == "Did you mean '123'?"

@@ -9,7 +9,7 @@ import numpy as np
 
 from recollect.errors import MissingExtra, OptionError
 from recollect.memory import Nest
-from recollect.memory.batch import nested
+from recollect.memory.batch import describe, nested
 
 if TYPE_CHECKING:
     import torch
@@ -38,6 +38,9 @@ class TensorBatch(Nest):
         lengths: torch.Tensor
         lanes: torch.Tensor
         serials: torch.Tensor
+
+    def __repr__(self) -> str:
+        return f"TensorBatch({', '.join(describe(key, value) for key, value in self.items())})"
 
 
 def to_torch(

@@ -23,10 +23,11 @@ def brief(value: Any, most: int = 60) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[Any], otherwise: str = "") -> str:
-    """The remedy for a misspelt name, if one of those known is near.
+    """The remedy for a misspelt name, if one of those known is near; capitals do not count.
 
-    >>> did_you_mean("madpg", ["maddpg", "qmix"])
+    >>> did_you_mean("MADPG", ["maddpg", "qmix"])
     "Did you mean 'maddpg'?"
     """
-    near = difflib.get_close_matches(str(name), [str(each) for each in known], 1, 0.5)
-    return f"Did you mean {near[0]!r}?" if near else otherwise
+    lower = {str(each).lower(): str(each) for each in known}
+    near = difflib.get_close_matches(str(name).lower(), lower, 1, 0.5)
+    return f"Did you mean {lower[near[0]]!r}?" if near else otherwise

@@ -22,6 +22,7 @@ from recollect.envs import particle, registry
             {},
             "environment must be a known environment, got 'simple_spraed'. Did you mean 'simple_spread'?",
         ),
+        ("cartpole", {}, "environment must be a known environment, got 'cartpole'. Did you mean 'CartPole-v1'?"),
         ("marines", {}, "environment must be a known environment, got 'marines'. Did you mean 'marines_8v9'?"),
         ("zzz", {}, "environment must be a known environment, got 'zzz'. `recollect envs` lists them."),
         (

@@ -19,6 +19,7 @@ from recollect.agents.maddpg import MADDPG, MADDPGConfig
 from recollect.agents.mappo import MAPPOConfig
 from recollect.agents.qmix import QMIXConfig
 from recollect.train import checkpoint
+from recollect.train.config_file import describe
 from recollect.train.loggers import read_metrics
 from recollect.train.replay import load_run
 
@@ -62,6 +63,14 @@ def test_stopped_and_resumed_is_as_if_it_had_not(env: str, algorithm: Any, tmp_p
     for steps in (2304, 4000):
         train.resume(tmp_path / "parts", steps=steps)
     same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_an_algorithm_by_its_name(tmp_path: Path) -> None:
+    done = train.run("ppo", "bitflip", folder=tmp_path / "run", steps=64, num_envs=2, eval_episodes=2, video=False)
+    assert done.steps >= 64
+    assert describe(tmp_path / "run" / "config.toml").algorithm == "ppo"
+    with pytest.raises(rc.errors.OptionError, match=r"got 'pppo'\. Did you mean 'ppo'\?$"):
+        train.run("pppo", "bitflip", folder=tmp_path / "other")
 
 
 def test_the_seed_decides(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_examples_train_and_go_on_by_name(
     own = {"learning_starts": 200} if algorithm == "maddpg" else {"learning_starts": 4, "batch_size": 4}
     some = {"steps": 600, "num_envs": 4, "eval_every": 300, "eval_episodes": 3, setting: name, **own}
     assert cli.main(["train", algorithm, env, "--folder", folder, "--no-video", *flags(some)]) == 0
+    assert f"next: recollect eval {folder} --episodes 1000 --trust" in capsys.readouterr().out.replace("\n", "")
     assert tomllib.loads((tmp_path / "run" / "config.toml").read_text())[algorithm][setting] == name
     assert cli.main(["train", "--resume", folder, "--steps", "800"]) == 2, "a file that names code needs consent"
     assert f"{setting} in " in capsys.readouterr().err or algorithm == "iql"

@@ -61,7 +61,7 @@ def test_curves_have_a_title_labels_and_a_caption(tmp_path: Path, monkeypatch: p
     draw_curve(tmp_path, "qmix on marines_4v4")
     top, below = drawn[0].axes
     assert top.get_title(loc="left") == "qmix on marines_4v4"
-    assert top.get_ylabel() == "episode return per agent (mean)"
+    assert top.get_ylabel() == "episode return (mean)"
     assert below.get_ylabel() == "won (mean)"
     assert {axes.get_xlabel() for axes in drawn[0].axes} == {"environment steps"}
     assert drawn[0].get_supxlabel().startswith("Evaluations without exploration")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from recollect.cli.importing import import_from_here
@@ -47,7 +48,11 @@ def watch(run: Path, out: Path | None, seed: int | None, fps: float, *, trust: b
     """Show an episode in a window, or save it as a video where there is no display."""
     if trust:
         import_from_here()
-    pictures = load_run(run, trust=trust).record_video(seed)
+    trained = load_run(run, trust=trust)
+    try:
+        pictures = trained.record_video(seed)
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # Gymnasium draws by packages of its own
+        raise OptionError("environment", "be one that can be rendered here", repr(trained.env), str(error)) from error
     if out is None and _has_display():
         _show(pictures, fps)
         return

@@ -371,7 +371,9 @@ def _shown_metrics(metrics: Mapping[str, float]) -> str:
 def _report(result: Result) -> int:
     """Print the results, their paths, and the next commands."""
     folder = result.folder
-    own = "".join(f" --import {name}" for name in describe(folder / "config.toml").run.get("imports", ()))
+    described = describe(folder / "config.toml")
+    own = "".join(f" --import {name}" for name in described.run.get("imports", ()))
+    own += " --trust" if any(named_module(value) for value in described.settings.values()) else ""
     if result.interrupted:
         go_on = f"recollect train --resume {folder}{own}"
         print(f"stopped after {result.steps:,} steps; resume with: {go_on}", file=sys.stderr)

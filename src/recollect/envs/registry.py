@@ -123,7 +123,10 @@ def find(name: str) -> Entry:
     if match is not None:
         allies, enemies, both = match.groups()
         return _marines(int(allies or both), int(enemies or both))
-    remedy = did_you_mean(name, [*_ENTRIES, "MarineMicro_MvsM_4"], "`recollect envs` lists them.")
+    import gymnasium
+
+    known = [*_ENTRIES, "MarineMicro_MvsM_4", *gymnasium.registry]
+    remedy = did_you_mean(name, known, "`recollect envs` lists them.")
     raise OptionError("environment", "be a known environment", repr(name), remedy)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from recollect.arrays import Array
 
-__all__ = ["Batch", "Nest", "entry", "flat", "nested"]
+__all__ = ["Batch", "Nest", "describe", "entry", "flat", "nested"]
 
 
 class Nest(dict[str, Any]):
@@ -59,12 +59,13 @@ class Batch(Nest):
         serials: Array
 
     def __repr__(self) -> str:
-        return f"Batch({', '.join(_describe(key, value) for key, value in self.items())})"
+        return f"Batch({', '.join(describe(key, value) for key, value in self.items())})"
 
 
-def _describe(key: str, value: Any) -> str:
+def describe(key: str, value: Any) -> str:
+    """An entry in brief: its name, dtype and shape."""
     if isinstance(value, dict):
-        return f"{key}: ({', '.join(_describe(inner, below) for inner, below in value.items())})"
+        return f"{key}: ({', '.join(describe(inner, below) for inner, below in value.items())})"
     shape = getattr(value, "shape", None)
     return f"{key}: {value.dtype}{list(shape)}" if shape is not None else f"{key}: {value!r}"
 

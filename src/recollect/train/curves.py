@@ -76,13 +76,15 @@ def draw_runs(folders: Sequence[str | Path], path: str | Path, labels: Sequence[
             for name in (*curve.returns, *curve.reports):
                 curve.draw(panels[1 + reports.index(name) if name in reports else 0, 0], name)
         title = f"Evaluation returns on {envs.pop()}" if len(envs) == 1 else "Evaluation returns"
-        panels[0, 0].set(title=title, ylabel="episode return per agent (mean)")
+        panels[0, 0].set(title=title, ylabel="episode return (mean)")
         format_steps(panels[0, 0])
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center")
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper right")
         for axes, name in zip(panels[1:, 0], reports, strict=True):
             report_panel(axes, name, np.concatenate([line.get_ydata() for line in axes.get_lines()]))
         bands = "Lines are interquartile means over runs, bands their 95% bootstrap confidence intervals. "
         several = any(len(runs) > 1 for runs in kinds.values())
+        again = any(len({describe_run(run).run.get("seed") for run in runs}) < len(runs) for runs in kinds.values())
+        bands += "Some runs have the same seed, so they say less than that. " if again else ""
         add_caption(figure, f"{bands if several else ''}Evaluations are without exploration.")
         return save_picture(figure, path)
 

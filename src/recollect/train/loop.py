@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 from recollect.agents.interface import Algorithm, Experience
+from recollect.agents.registry import find
 from recollect.distributed import connect
 from recollect.distributed.view import ShardsView
 from recollect.envs.dice import seeds
@@ -70,7 +71,7 @@ class Result:
 
 
 def run(
-    algorithm: Algorithm,
+    algorithm: Algorithm | str,
     env: str,
     *,
     folder: str | Path | None = None,
@@ -83,6 +84,7 @@ def run(
     """Train an algorithm on an environment. Ctrl-C and SIGTERM end it with a checkpoint.
 
     Args:
+        algorithm: Its settings, or its name for the default ones.
         env: A name that ``recollect.envs.make`` knows.
         folder: The run's folder; by default ``runs/<algorithm>-<environment>-<seed>-<time>``. It may hold a run of the
             same settings that ended before its first checkpoint.
@@ -93,19 +95,19 @@ def run(
     >>> from recollect.agents.maddpg import MADDPGConfig
     >>> run(MADDPGConfig(), env="simple_spread", steps=1_000_000, seed=1)  # doctest: +SKIP
     """
-    algorithm = with_networks(algorithm, networks)
-    chosen = with_imports(env, algorithm, resolved(algorithm, replace(config or RunConfig(), **settings)))
-    folder = new_folder(algorithm, env, str(chosen.seed)) if folder is None else Path(folder)
+    given = with_networks(find(algorithm) if isinstance(algorithm, str) else algorithm, networks)
+    chosen = with_imports(env, given, resolved(given, replace(config or RunConfig(), **settings)))
+    folder = new_folder(given, env, str(chosen.seed)) if folder is None else Path(folder)
     if checkpoint.exists(folder):
         raise RunError("folder", "not hold a run already", str(folder), "Resume it, or choose another folder.")
     begun = folder / "config.toml"
-    if begun.exists() and not same_settings(begun, env, algorithm, chosen):
+    if begun.exists() and not same_settings(begun, env, given, chosen):
         remedy = "It has no checkpoint to resume: remove it."
         raise RunError("folder", "not hold a run of other settings", str(folder), remedy)
     with kernels.used(chosen.kernels):
-        going = _Run(env, algorithm, chosen, folder, progress, callbacks)  # before anything is written
+        going = _Run(env, given, chosen, folder, progress, callbacks)  # before anything is written
         folder.mkdir(parents=True, exist_ok=True)
-        write_config(folder / "config.toml", env, algorithm, chosen)
+        write_config(folder / "config.toml", env, given, chosen)
         return going.go()
 
 

@@ -45,9 +45,9 @@ def draw_curve(folder: Path, title: str) -> Path | None:
         panels = figure.subplots(1 + count, squeeze=False)
         for name in returns:
             points = [(line["step"], line[name]) for line in lines if name in line]
-            label = name.rpartition("/")[0] or "return per agent"
+            label = name.rpartition("/")[0] or "return"
             panels[0, 0].plot(*zip(*points, strict=True), marker=".", label=label)
-        panels[0, 0].set(title=title, ylabel="episode return per agent (mean)")
+        panels[0, 0].set(title=title, ylabel="episode return (mean)")
         format_steps(panels[0, 0])
         if len(returns) > 1:
             panels[0, 0].legend()
@@ -55,5 +55,5 @@ def draw_curve(folder: Path, title: str) -> Path | None:
             points = [(line["step"], line[name]) for line in lines if name in line]
             axes.plot(*zip(*points, strict=True), marker=".", color=COLOURS[2])
             report_panel(axes, name, [value for _, value in points])
-        add_caption(figure, "Evaluations without exploration: means over their episodes.")
+        add_caption(figure, "Evaluations without exploration: means over episodes, and agents of a group.")
         return save_picture(figure, folder / "curve.png")

@@ -118,7 +118,13 @@ class MakeGymnasium:
             env.close()  # without the passive checker, which warns of per-agent rewards
             return FromGymnasiumAgents(gymnasium.make(self._name, **{"disable_env_checker": True, **self._options}))
         except (gymnasium.error.Error, TypeError, ImportError) as error:
-            raise OptionError("environment", "be one that Gymnasium can make", repr(self._name), str(error)) from error
+            extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), "")
+            remedy = f"pip install 'recollect[{extra}]'" if extra else str(error)
+            raise OptionError("environment", "be one that Gymnasium can make", repr(self._name), remedy) from error
+
+
+_EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "pygame": "envs"}
+"""Extras of ours, by words of Gymnasium's complaints about what is not installed."""
 
 
 _FRAMES = 108_000  # after which the emulator truncates an episode
