@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -33,23 +34,41 @@ def values(text: str, name: str = "return") -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("name", "flags", "metric", "least"),
+    ("name", "steps", "metric"),
     [
-        ("dqn", ["--steps", "5000"], "return", 50.0),  # a random policy's is 22
-        ("ppo", ["--steps", "10240"], "return", 60.0),
-        ("sac", ["--steps", "700"], "return", -2_000.0),  # runs; learning takes 5,000
-        ("hindsight", ["--steps", "6000"], "success", 0.5),  # without hindsight 0
-        ("r2d2", ["--steps", "20000"], "return", 0.7),  # by chance 0.5
-        ("actors", ["--steps", "3200"], "return", 25.0),
-        ("own_environment", ["--steps", "4000"], "return", -0.5),  # before -1
-        ("own_loss", ["--steps", "12000"], "return", -30.5),  # before -31.1
-        ("own_encoder", ["--steps", "1500"], "return", 0.0),  # runs; learning takes 20,000
-        ("own_attention", ["--steps", "1200"], "return", -0.1),  # runs; learning takes 50,000
-        ("maddpg_own_network", ["--steps", "8000"], "return", -42.0),  # before -44
+        ("dqn", 1_500, "return"),
+        ("ppo", 2_048, "return"),
+        ("sac", 600, "return"),
+        ("hindsight", 1_000, "success"),
+        ("r2d2", 2_000, "return"),
+        ("actors", 1_200, "return"),
+        ("own_environment", 600, "return"),
+        ("own_loss", 2_000, "return"),
+        ("own_encoder", 1_000, "return"),
+        ("own_attention", 600, "return"),
+        ("maddpg_own_network", 1_500, "return"),
     ],
 )
-def test_examples_run_and_learn(name: str, flags: list[str], metric: str, least: float, tmp_path: Path) -> None:
-    assert values(example(name, *flags, folder=tmp_path), metric)[-1] > least
+def test_examples_run(name: str, steps: int, metric: str, tmp_path: Path) -> None:
+    assert math.isfinite(values(example(name, "--steps", str(steps), folder=tmp_path), metric)[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "steps", "metric", "least"),
+    [
+        ("dqn", 5_000, "return", 50.0),  # a random policy's is 22
+        ("ppo", 10_240, "return", 60.0),
+        ("hindsight", 6_000, "success", 0.5),  # without hindsight 0
+        ("r2d2", 20_000, "return", 0.7),  # by chance 0.5
+        ("actors", 3_200, "return", 25.0),
+        ("own_environment", 4_000, "return", -0.5),  # before -1
+        ("own_loss", 12_000, "return", -30.5),  # before -31.1
+        ("maddpg_own_network", 8_000, "return", -42.0),  # before -44
+    ],
+)
+def test_examples_learn(name: str, steps: int, metric: str, least: float, tmp_path: Path) -> None:
+    assert values(example(name, "--steps", str(steps), folder=tmp_path), metric)[-1] > least
 
 
 def test_memory_alone_needs_numpy_alone(tmp_path: Path) -> None:

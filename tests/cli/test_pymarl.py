@@ -275,7 +275,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    flags = ["--steps", "300", "--num-envs", "4", "--eval-episodes", "2", "--no-video", "--folder", str(folder)]
+    flags = ["--steps", "16", "--num-envs", "4", "--eval-episodes", "2", "--no-video", "--folder", str(folder)]
     assert cli.main(["train", "qmix", "marines_3v3", "--preset=pymarl2", "--batch-size", "5", *flags]) == 0
     algorithm = read_config(folder / "config.toml")[1]
     assert (algorithm.batch_size, algorithm.td_lambda, algorithm.update_every) == (5, 0.6, 8)

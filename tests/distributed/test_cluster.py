@@ -153,6 +153,16 @@ def test_a_cluster_that_was_saved_goes_on(ray, tmp_path) -> None:
         D.Shards.load(tmp_path / "saved", SCHEMA, 3_000, shards=3, lanes=3)
 
 
+def test_saving_waits_for_shards_that_are_restarted(ray, tmp_path) -> None:
+    kept = {"durability": "journal", "folder": tmp_path / "kept"}
+    with D.Shards(SCHEMA, 4_000, shards=2, lanes=2, **kept) as shards:
+        write(shards, 100)
+        os.kill(shards.state()["shards"][1]["pid"], signal.SIGKILL)
+        shards.save(tmp_path / "saved")  # at once, while it is being restarted
+    with D.Shards.load(tmp_path / "saved", SCHEMA, 4_000, shards=2, lanes=2) as shards:
+        assert len(shards) == 200
+
+
 def test_what_a_folder_holds_is_gone_on_with_if_asked(ray, tmp_path) -> None:
     kept = {"durability": "journal", "folder": tmp_path}
     with D.Shards(SCHEMA, 4_000, lanes=1, **kept) as shards:

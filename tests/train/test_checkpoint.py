@@ -84,12 +84,13 @@ else:
 """
 
 
-def test_killed_at_five_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(times: int, tmp_path: Path) -> None:
     """SIGKILL wherever it strikes; resumed until it is through, the run is bit for bit the one that nobody killed."""
     random = np.random.default_rng(7)
     folder = tmp_path / "killed"
     kills = 0
-    while kills < 5:
+    while kills < times:
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for _ in range(int(random.integers(4, 12))):

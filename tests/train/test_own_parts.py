@@ -75,6 +75,7 @@ def test_examples_train_and_go_on_by_name(
         assert cli.main([*again, *flags({setting: name})]) == 0, "the same name typed is consent"
 
 
+@pytest.mark.slow
 def test_an_image_environment_is_learned(examples: Any, tmp_path: Path) -> None:
     from own_encoder import CNN
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = ["Shards"]
 _MANIFEST = "cluster.json"
 _FORMAT = "recollect cluster"
 _GROUPS = {"rows": 1, "draws": 1, "control": 2}
+_AGAIN = 0.1  # seconds between two tries to reach a shard
 
 
 @final
@@ -206,26 +208,46 @@ class Shards:
 
     # ---- persistence -----------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, timeout: float = 60.0) -> None:
         """Save snapshots of all shards to a folder, in place of what was saved there before.
 
         Each shard is saved at its own instant. Until all are saved, the previous snapshots are valid. The folder must
         be on a file system that every node shares.
+
+        Args:
+            timeout: Seconds to wait for shards that are being restarted.
+
+        Raises:
+            StorageError: If one was not back by then. The previous snapshots stay valid.
         """
-        ray = import_ray()
         place = checked_path("folder", folder).resolve()
         place.mkdir(parents=True, exist_ok=True)
         turn = 1 - _read(place)["turn"] if (place / _MANIFEST).exists() else 0
-        calls = []
-        for index, handle in enumerate(self.handles):
-            to = str(place / str(turn) / f"shard-{index}")
-            calls.append(handle.save.options(concurrency_group="control").remote(to))
-        ray.get(calls)
+        self._save_shards(place / str(turn), time.monotonic() + timeout, timeout)
         about = {"format": _FORMAT, "version": 1, "turn": turn, "shards": len(self.handles)}
         tally = self._tally([shard for shard in self.state()["shards"] if shard is not None])
         inserted, sampled, _ = tally.totals
         about["tally"] = {"inserted": {"saved": inserted}, "sampled": {"saved": sampled}, "held": {}, "newest": 0}
         put(place / _MANIFEST, json.dumps(about).encode())
+
+    def _save_shards(self, place: Path, until: float, timeout: float) -> None:
+        """Snapshots of all shards; those that die meanwhile are asked again once they are back."""
+        ray, left = import_ray(), dict(enumerate(self.handles))
+        while left:
+            calls = {
+                index: handle.save.options(concurrency_group="control").remote(str(place / f"shard-{index}"))
+                for index, handle in left.items()
+            }
+            for index, call in calls.items():
+                try:
+                    ray.get(call)
+                    del left[index]
+                except ray.exceptions.RayActorError:  # killed, or being restarted
+                    if time.monotonic() > until:
+                        rule, remedy = f"answer within {timeout:g} s", "Look at Shards.state()."
+                        raise StorageError(f"shard {index}", rule, "nothing", remedy) from None
+            if left:
+                time.sleep(_AGAIN)
 
     @classmethod
     def load(cls, saved: str | Path, schema: Schema, capacity: int, **options: Any) -> Shards:
