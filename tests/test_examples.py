@@ -36,12 +36,12 @@ def values(text: str, name: str = "return") -> list[float]:
 @pytest.mark.parametrize(
     ("name", "steps", "metric"),
     [
-        ("dqn", 1_500, "return"),
-        ("ppo", 2_048, "return"),
+        ("dqn", 5_000, "return"),
+        ("ppo", 10_240, "return"),
         ("sac", 600, "return"),
-        ("hindsight", 1_000, "success"),
-        ("r2d2", 2_000, "return"),
-        ("actors", 1_200, "return"),
+        ("hindsight", 2_000, "success"),
+        ("r2d2", 5_000, "return"),
+        ("actors", 3_200, "return"),
         ("own_environment", 600, "return"),
         ("own_loss", 2_000, "return"),
         ("own_encoder", 1_000, "return"),

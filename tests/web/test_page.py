@@ -173,6 +173,15 @@ def test_the_page_recovers_when_the_server_does(tab, runs: Path) -> None:
         again.close()
 
 
+def test_the_page_recovers_from_an_answer_that_is_no_stream(tab, runs: Path) -> None:
+    with Page(runs, {}).start() as page:
+        tab.route("**/events*", lambda route: route.fulfill(status=503))  # as a server that is shutting down answers
+        tab.goto(page.url)
+        expect(tab.locator("#connection")).to_have_text("the server does not answer; trying again")
+        tab.unroute("**/events*")
+        expect(tab.locator("#connection")).to_have_text("live")
+
+
 def test_a_wrong_token_shows_nothing(tab, runs: Path) -> None:
     with Page(runs, {}).start() as page:
         answer = tab.goto(page.url.replace(page.token, "0" * 32))

@@ -29,7 +29,12 @@ function listen(name) {
   source?.close();
   source = new EventSource(`/events?${new URLSearchParams({ memory: name })}`);
   source.addEventListener("open", () => { $("connection").textContent = "live"; });
-  source.addEventListener("error", () => { $("connection").textContent = "the server does not answer; trying again"; });
+  const opened = source;
+  source.addEventListener("error", () => {
+    $("connection").textContent = "the server does not answer; trying again";
+    // Browsers try again by themselves, but not after an answer that was no stream, as of a server that is shutting down.
+    if (opened.readyState === EventSource.CLOSED) setTimeout(() => { if (opened === source) listen(watched); }, 2000);
+  });
   source.addEventListener("overview", (event) => {
     known = JSON.parse(event.data);
     runs.overview(known);
