@@ -223,16 +223,16 @@ class Shards:
         place = checked_path("folder", folder).resolve()
         place.mkdir(parents=True, exist_ok=True)
         turn = 1 - _read(place)["turn"] if (place / _MANIFEST).exists() else 0
-        self._save_shards(place / str(turn), time.monotonic() + timeout, timeout)
+        self._save_shards(place / str(turn), timeout)
         about = {"format": _FORMAT, "version": 1, "turn": turn, "shards": len(self.handles)}
         tally = self._tally([shard for shard in self.state()["shards"] if shard is not None])
         inserted, sampled, _ = tally.totals
         about["tally"] = {"inserted": {"saved": inserted}, "sampled": {"saved": sampled}, "held": {}, "newest": 0}
         put(place / _MANIFEST, json.dumps(about).encode())
 
-    def _save_shards(self, place: Path, until: float, timeout: float) -> None:
+    def _save_shards(self, place: Path, timeout: float) -> None:
         """Snapshots of all shards; those that die meanwhile are asked again once they are back."""
-        ray, left = import_ray(), dict(enumerate(self.handles))
+        ray, left, until = import_ray(), dict(enumerate(self.handles)), time.monotonic() + timeout
         while left:
             calls = {
                 index: handle.save.options(concurrency_group="control").remote(str(place / f"shard-{index}"))
