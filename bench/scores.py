@@ -28,6 +28,7 @@ from recollect.agents.qmix import QMIXConfig
 from recollect.agents.registry import find
 from recollect.agents.sac import SACConfig
 from recollect.agents.td3 import TD3Config
+from recollect.cli.process import settle_process
 from recollect.train.curves import bootstrap_ci
 from recollect.train.replay import load_run
 
@@ -287,7 +288,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     asked = parser.parse_args()
     lines = ["| | figure | mean | 95% | seeds | goal |", "|---|---|---|---|---|---|"]
-    with ProcessPoolExecutor(asked.workers) as pool:
+    with ProcessPoolExecutor(asked.workers, initializer=settle_process, initargs=(1,)) as pool:
         runs = {name: [pool.submit(score, name, seed) for seed in asked.seeds or _seeds(name)] for name in asked.only}
         for name, going in runs.items():
             found = []

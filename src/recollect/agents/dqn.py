@@ -208,7 +208,7 @@ class DQN:
             next_q = _chosen(next_outputs, greedy(chooser, rows.get("next_avail_actions")))
         outputs = _chosen(self.online.outputs(rows["obs"]), rows["action"].long() - self.online.start)
         if self.config.distribution == "none":
-            error = reward + discount * next_q[:, 0] - outputs[:, 0]
+            error = reward + discount * next_q.squeeze(1) - outputs.squeeze(1)
             loss = self._td_loss(error)
         elif self.config.distribution == "c51":
             target = projected(next_q, reward, discount, self.target.support)
@@ -260,4 +260,4 @@ class DQN:
 
 def _chosen(values: Tensor, action: Tensor) -> Tensor:
     """Those of actions ``[B]``, among values ``[B, n, atoms]``."""
-    return values.gather(1, action[:, None, None].expand(-1, 1, values.shape[2]))[:, 0]
+    return values.gather(1, action[:, None, None].expand(-1, 1, values.shape[2])).squeeze(1)

@@ -193,12 +193,12 @@ class R2D2:
         online, target = self._unrolled(batch, rows, self.online, self.target)
         reward, discount, mask = (rows[name][:, skipped:] for name in ("reward", "discount", "mask"))
         action = rows["action"][:, skipped:].long() - self.online.start
-        q = online[:, :-1].gather(2, (action * mask)[..., None])[..., 0]
+        q = online[:, :-1].gather(2, (action * mask)[..., None]).squeeze(-1)
         with torch.no_grad():
             chooser = online if config.double_q else target
             avail = rows["avail_actions"][:, skipped + 1 :] if self.group.avail else None
             best = greedy(chooser[:, 1:], avail)
-            value = target[:, 1:].gather(2, best[..., None])[..., 0]
+            value = target[:, 1:].gather(2, best[..., None]).squeeze(-1)
             value = rescaled_inverse(value) if config.rescale else value
             shorter = reward + discount * value
             returns = shorter

@@ -189,9 +189,9 @@ class SAC:
             td_target = rows["reward"] + rows["discount"] * next_value
         action = self.policy.head.stored(rows)
         if self._choices:
-            q = self.critics(rows["obs"]).gather(2, action.expand(2, -1)[..., None])[..., 0]
+            q = self.critics(rows["obs"]).gather(2, action.expand(2, -1)[..., None]).squeeze(-1)
         else:
-            q = self.critics(rows["obs"], action)[..., 0]
+            q = self.critics(rows["obs"], action).squeeze(-1)
         td_error = td_target - q
         loss = self._td_loss(td_error)
         if self.config.per_alpha:

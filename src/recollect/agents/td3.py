@@ -172,9 +172,9 @@ class TD3:
                 noise = torch.randn(action.shape, generator=self.networks.generator, device=action.device)
                 most = config.target_noise_clip
                 action = (action + (config.target_policy_noise * noise).clamp(-most, most)).clamp(-1, 1)
-            next_q = self.critics_target(rows["next_obs"], action)[..., 0].amin(dim=0)
+            next_q = self.critics_target(rows["next_obs"], action).squeeze(-1).amin(dim=0)
             td_target = rows["reward"] + rows["discount"] * next_q
-        q = self.critics(rows["obs"], self.policy.box.normalize(rows["action"]))[..., 0]
+        q = self.critics(rows["obs"], self.policy.box.normalize(rows["action"])).squeeze(-1)
         td_error = td_target - q
         loss = self._td_loss(td_error)
         if config.per_alpha:

@@ -102,7 +102,7 @@ class AgentNetworks(nn.Module):
 
     def alone(self, inputs: Tensor) -> Tensor:
         """Outputs ``[R, out]`` of inputs ``[R, n]``, for a single agent and a feed-forward network."""
-        found: Tensor = self.networks(inputs[None])[0]
+        found: Tensor = self.networks(inputs[None]).squeeze(0)
         return found
 
     def _by_row(self, values: Tensor, rows: int) -> Tensor:

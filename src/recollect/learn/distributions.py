@@ -75,7 +75,7 @@ class Categorical:
     def log_prob(self, action: Tensor) -> Tensor:
         """Of action indices ``[...]``."""
         if self.log_probs.dim() == 1:
-            return self.log_probs.gather(-1, action[..., None])[..., 0]
+            return self.log_probs.gather(-1, action[..., None]).squeeze(-1)
         return _turned(self.log_probs).gather(-2, action[..., None, :])[..., 0, :]  # along the batch, as it lies
 
     def entropy(self) -> Tensor:

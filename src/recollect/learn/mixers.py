@@ -47,9 +47,9 @@ class QMixer(nn.Module):
 
     def forward(self, q: Tensor, state: Tensor) -> Tensor:
         """Q_tot ``[R]`` of agents' Q ``[R, A]`` and states ``[R, n]``, monotonic in each agent's Q."""
-        w1 = self.w1(state)[0].abs().unflatten(1, (-1, self.units))
-        w2 = self.w2(state)[0].abs()
-        hidden = nn.functional.elu((q[..., None] * w1).sum(dim=1) + self.b1(state)[0])
+        w1 = self.w1(state).squeeze(0).abs().unflatten(1, (-1, self.units))
+        w2 = self.w2(state).squeeze(0).abs()
+        hidden = nn.functional.elu((q[..., None] * w1).sum(dim=1) + self.b1(state).squeeze(0))
         return (hidden * w2).sum(dim=1) + self.v(state)[0, :, 0]
 
 
@@ -94,9 +94,9 @@ class QPlexMixer(nn.Module):
         Args:
             action: Joint one-hot action, ``[R, actions]``.
         """
-        w = self.w(state)[0].abs() + _TINY
+        w = self.w(state).squeeze(0).abs() + _TINY
         advantage = (w * (q - best_q)).detach()  # only lambda gets this gradient, as in the authors' code
-        total = w * q + self.b(state)[0] + (self.importance(state, action) - 1) * advantage
+        total = w * q + self.b(state).squeeze(0) + (self.importance(state, action) - 1) * advantage
         return total.sum(dim=1)
 
     def importance(self, state: Tensor, action: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ class QNetwork(nn.Module):
     @staticmethod
     def _applied(network: nn.Module, features: Tensor) -> Tensor:
         stacked = isinstance(network, StackedMLP)
-        found: Tensor = network(features[None])[0] if stacked else network(features)
+        found: Tensor = network(features[None]).squeeze(0) if stacked else network(features)
         return found
 
     def distribution(self, obs: Any) -> Tensor:
