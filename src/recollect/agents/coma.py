@@ -6,10 +6,9 @@ others do the same. See docs/algorithms/coma.md.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -19,16 +18,15 @@ from torch import Tensor, nn
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, fields_of_group, one_step
 from recollect.agents.advice import one_team
 from recollect.agents.checks import AT_LEAST_0, UNIT, check
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.joint_critic import JointActions, JointCritic
-from recollect.agents.policy_modules import LikeliestPolicy
 from recollect.agents.presets import coma_presets
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings
 from recollect.agents.state import Networks
-from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
+from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
@@ -48,6 +46,8 @@ __all__ = ["COMA", "COMAConfig"]
 @dataclass(frozen=True)
 class COMAConfig(NetworkSettings, OptimizerSettings, RolloutSettings):
     """COMA: policy gradient with a counterfactual baseline."""
+
+    default_num_envs: ClassVar[int] = 32
 
     gamma: float = 0.95
     td_lambda: float = 0.8
@@ -93,11 +93,6 @@ class COMAConfig(NetworkSettings, OptimizerSettings, RolloutSettings):
         return coma_presets()
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 32
-
-    @property
     def search_space(self) -> SearchSpace:
         """What is worth searching."""
         rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
@@ -125,7 +120,7 @@ class COMAConfig(NetworkSettings, OptimizerSettings, RolloutSettings):
 
 
 @final
-class COMA:
+class COMA(StochasticLearner):
     """Policies and critics of all agents, who are one team.
 
     Args:
@@ -166,7 +161,7 @@ class COMA:
             optimize = self.networks.optimize
             steps = optimize(f"{label}.policy", policy, None, config.actor_lr, config.eps)
             self.trained.append((steps, optimize(f"{label}.critic", critic, target, config.critic_lr, config.eps)))
-        self._acting = Acting(self.policies, [], self.obs_norm)
+        self.acting = Acting(self.policies, [], self.obs_norm)
 
     def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
         """One update from a rollout, which is cleared: critics first, then policies."""
@@ -275,29 +270,3 @@ class COMA:
         lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.steps)
         found: Tensor = trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
         return found
-
-    def weights(self) -> Weights:
-        """The policies."""
-        return self.networks.publish(self._acting)
-
-    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
-        """Agents that act with the weights of now."""
-        acting = copy.deepcopy(self._acting)
-        how: dict[str, Any] = {"explore": explore, "seed": seed, "log_probs": False}
-        return StochasticActor(acting, num_envs, self.networks.device, **how)
-
-    def policy_module(self) -> LikeliestPolicy:
-        """The policies alone, as a function of tensors; a copy."""
-        return LikeliestPolicy(copy.deepcopy(self.policies), copy.deepcopy(self.obs_norm))
-
-    def agent_modules(self) -> dict[str, nn.Module]:
-        """What acts for the agents of every group, by its name."""
-        return {policy.group.name: policy for policy in self.policies}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)

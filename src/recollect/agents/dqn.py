@@ -14,21 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from recollect.agents.checks import check
-from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import Replay, observed_space
+from recollect.agents.one_agent import Replay, TransitionSettings, observed_space
 from recollect.agents.policy_modules import BestAction
 from recollect.agents.q_actor import QActor
-from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import (
     EpsilonSettings,
-    HindsightSettings,
     NetworkSettings,
     OptimizerSettings,
-    PERSettings,
-    ReplaySettings,
 )
-from recollect.agents.state import Networks
+from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.encoders import ENCODERS
@@ -40,7 +35,7 @@ from recollect.learn.polyak import target_of
 from recollect.learn.q_network import QNetwork
 from recollect.learn.schedules import linear
 from recollect.learn.value_distributions import projected, quantile_huber
-from recollect.memory import Memory, Storage
+from recollect.memory import Memory
 from recollect.tensors import to_torch
 
 __all__ = ["DQN", "DQNConfig"]
@@ -48,10 +43,10 @@ __all__ = ["DQN", "DQNConfig"]
 
 @final
 @dataclass(frozen=True)
-class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, HindsightSettings, PERSettings, ReplaySettings):
+class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, TransitionSettings):
     """DQN: deep Q-learning; double, dueling, prioritised, noisy, distributional, or all of it (Rainbow)."""
 
-    single_agent: ClassVar[bool] = True
+    default_num_envs: ClassVar[int] = 4
 
     batch_size: int = 64
     capacity: int = 100_000
@@ -104,11 +99,6 @@ class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, HindsightSe
         return "dqn"
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 4
-
-    @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """Settings of published code."""
         rainbow = {"per_alpha": 0.5, "dueling": True, "distribution": "c51", "noisy_sigma": 0.5, "n_step": 3}
@@ -133,21 +123,13 @@ class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, HindsightSe
         }
         return {"lr": Range(1e-4, 3e-3, log=True), **more, "batch_size": Choice((32, 64, 128)), **some}
 
-    def schedule(self, _num_envs: int) -> Schedule:
-        """When updates are due."""
-        return Schedule(self.update_every, first=self.learning_starts)
-
-    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
-        """The replay memory: transitions of n steps."""
-        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
-
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> DQN:
         """A learner of these settings."""
         return DQN(self, env, device=device, seed=seed)
 
 
 @final
-class DQN:
+class DQN(NetworkLearner):
     """A Q-network and its target.
 
     Args:
@@ -166,10 +148,11 @@ class DQN:
         }
         self._replay = Replay(config, env, seed)
         self.networks = Networks(device, seed)
+        self.networks.keep(self._replay)
         space = observed_space(self.group.obs_space, config.frame_stack)
         with self.networks.seeded() as generator:
             self.online = QNetwork(space, self.group.action_space, generator=generator, **how)
-        self.target = target_of(self.online)
+        self.acting, self.target = self.online, target_of(self.online)
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
         self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, clip_whole=True)
 
@@ -227,10 +210,6 @@ class DQN:
             return 0.0
         return linear(config.epsilon_start, config.epsilon_end, config.epsilon_steps, step)
 
-    def weights(self) -> Weights:
-        """The network."""
-        return self.networks.publish(self.online)
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> QActor:
         """An agent that acts with the weights of now."""
         network = copy.deepcopy(self.online)
@@ -247,15 +226,6 @@ class DQN:
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agent."""
         return {self.group.name: self.online}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict() | self._replay.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)
-        self._replay.load_state_dict(state)
 
 
 def _chosen(values: Tensor, action: Tensor) -> Tensor:

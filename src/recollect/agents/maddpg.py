@@ -8,20 +8,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.agents.checks import check
 from recollect.agents.inferred_policies import InferredPolicies
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.maddpg_actor import MADDPGActor
 from recollect.agents.policy_modules import DeterministicPolicy
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
-from recollect.agents.state import Networks, Trained
+from recollect.agents.state import NetworkLearner, Networks, Trained
 from recollect.agents.transitions import GroupBatch, GroupReader
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
@@ -44,6 +44,8 @@ __all__ = ["MADDPG", "MADDPGConfig"]
 @dataclass(frozen=True)
 class MADDPGConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
     """MADDPG: multi-agent DDPG, decentralised policies and centralised critics."""
+
+    default_num_envs: ClassVar[int] = 64
 
     gamma: float = 0.95
     learning_starts: int = 10_000
@@ -104,11 +106,6 @@ class MADDPGConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
     def name(self) -> str:
         """What it is called by."""
         return "maddpg"
-
-    @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 64
 
     @property
     def search_space(self) -> SearchSpace:
@@ -177,12 +174,14 @@ class Group(nn.Module):
 
 
 @final
-class MADDPG:
+class MADDPG(NetworkLearner):
     """Policies and critics of all agents.
 
     Args:
         groups: The environment's agents.
     """
+
+    acting: nn.ModuleList
 
     def __init__(
         self,
@@ -201,7 +200,7 @@ class MADDPG:
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
             self.groups = [Group(config, groups, index, generator) for index in range(len(groups))]
-        self._acting = nn.ModuleList(nn.ModuleList([group.policy, group.reader]) for group in self.groups)
+        self.acting = nn.ModuleList(nn.ModuleList([group.policy, group.reader]) for group in self.groups)
         self.trained: list[dict[str, Trained]] = []
         """What learns of every group: policy, critic, and inferred policies if there are any."""
         for group in self.groups:
@@ -318,30 +317,18 @@ class MADDPG:
         lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         return self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
 
-    def weights(self) -> Weights:
-        """The policies, and the running statistics of what they read."""
-        return self.networks.publish(self._acting)
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> MADDPGActor:
         """Agents that act with the weights of now."""
-        networks = copy.deepcopy(self._acting)
+        networks = copy.deepcopy(self.acting)
         return MADDPGActor(self.config, networks, num_envs, self.networks.device, explore=explore, seed=seed)
 
     def policy_module(self) -> DeterministicPolicy:
         """The policies alone, as a function of tensors; a copy."""
-        return DeterministicPolicy([(pair[0], pair[1]) for pair in copy.deepcopy(self._acting)])  # type: ignore[index]
+        return DeterministicPolicy([(pair[0], pair[1]) for pair in copy.deepcopy(self.acting)])  # type: ignore[index]
 
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agents of every group, by its name."""
         return {group.spec.name: group.policy for group in self.groups}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)
 
 
 def _alive(agent_mask: Tensor | None, values: Tensor) -> Tensor:

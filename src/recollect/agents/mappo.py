@@ -5,26 +5,24 @@ With critics that see one agent only IPPO, and without clipping MAA2C and IA2C. 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic, fields_of_group, one_step
 from recollect.agents.checks import AT_LEAST_0, check
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.mean_field import MeanField
-from recollect.agents.policy_modules import LikeliestPolicy
 from recollect.agents.presets import mappo_presets
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
 from recollect.agents.state import Networks
-from recollect.agents.stochastic_actor import Acting, StochasticActor, row_fields
+from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
@@ -51,6 +49,8 @@ _SUMMARIES = {
 @dataclass(frozen=True)
 class MAPPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSettings):
     """Settings of MAPPO, IPPO, MAA2C, IA2C and MFAC."""
+
+    default_num_envs: ClassVar[int] = 128
 
     critic: Literal["auto", "own", "state", "all_obs", "agent"] = "auto"
     """Critic input: own (observation; IPPO), state, all_obs, agent (central and own); auto: state or all_obs."""
@@ -115,11 +115,6 @@ class MAPPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutS
         return mappo_presets(self.name)
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 128
-
-    @property
     def search_space(self) -> SearchSpace:
         """What is worth searching."""
         rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
@@ -147,12 +142,14 @@ class MAPPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutS
 
 
 @final
-class MAPPO:
+class MAPPO(StochasticLearner):
     """Policies and critics of all agents.
 
     Args:
         env: Its agents, its state if it has one.
     """
+
+    mean_field: MeanField
 
     def __init__(self, config: MAPPOConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self.config = config
@@ -195,7 +192,7 @@ class MAPPO:
             optimize = self.networks.optimize
             steps = optimize(f"{label}.policy", policy, None, config.actor_lr, config.eps)
             self.trained.append((steps, optimize(f"{label}.critic", critic, target, config.critic_lr, config.eps)))
-        self._acting = Acting(self.policies, self.targets, self.obs_norm)
+        self.acting = Acting(self.policies, self.targets, self.obs_norm)
 
     def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
         """One update from a rollout, which is cleared."""
@@ -313,29 +310,3 @@ class MAPPO:
 
     def _tensor(self, array: Any) -> Tensor:
         return torch.as_tensor(array, device=self.networks.device)
-
-    def weights(self) -> Weights:
-        """The policies, and the critics that rows' values are of."""
-        return self.networks.publish(self._acting)
-
-    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
-        """Agents that act with the weights of now."""
-        acting = copy.deepcopy(self._acting)
-        how: dict[str, Any] = {"explore": explore, "seed": seed, "mean_field": self.mean_field}
-        return StochasticActor(acting, num_envs, self.networks.device, **how)
-
-    def policy_module(self) -> LikeliestPolicy:
-        """The policies alone, as a function of tensors; a copy."""
-        return LikeliestPolicy(copy.deepcopy(self.policies), copy.deepcopy(self.obs_norm))
-
-    def agent_modules(self) -> dict[str, nn.Module]:
-        """What acts for the agents of every group, by its name."""
-        return {policy.group.name: policy for policy in self.policies}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)

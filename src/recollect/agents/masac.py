@@ -6,10 +6,9 @@ actions by reparametrised ones. See docs/algorithms/masac.md.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from gymnasium import spaces
@@ -17,15 +16,14 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, fields_of_group, seen_after
 from recollect.agents.checks import check
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.joint_critic import JointActions, JointCritic
-from recollect.agents.policy_modules import LikeliestPolicy
 from recollect.agents.presets import masac_presets
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, TemperatureSettings
 from recollect.agents.state import Networks, Trained
-from recollect.agents.stochastic_actor import Acting, StochasticActor
+from recollect.agents.stochastic_actor import Acting, StochasticLearner
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.critics import Temperature
@@ -45,6 +43,8 @@ __all__ = ["MASAC", "MASACConfig"]
 @dataclass(frozen=True)
 class MASACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, ReplaySettings):
     """Settings of MASAC and ISAC."""
+
+    default_num_envs: ClassVar[int] = 64
 
     critic: Literal["auto", "own"] = "auto"
     """Critic input: auto (state or all observations, and all actions), own (the agent's own; ISAC)."""
@@ -81,11 +81,6 @@ class MASACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, Repla
         return "MASAC: soft actor-critic of many agents with centralised critics."
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 64
-
-    @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """What published code uses, by its name."""
         return masac_presets()
@@ -111,7 +106,7 @@ class MASACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, Repla
 
 
 @final
-class MASAC:
+class MASAC(StochasticLearner):
     """Policies, twin critics and a temperature of every group of agents.
 
     Args:
@@ -149,7 +144,7 @@ class MASAC:
                 policy = StochasticPolicy(group, squash=True, **how)
                 twins = (JointCritic(env, index, self.joint, kind=config.critic, **how) for _ in range(2))
                 self._add(group, policy, nn.ModuleList(twins))
-        self._acting = Acting(self.policies, [], self.obs_norm)
+        self.acting = Acting(self.policies, [], self.obs_norm)
 
     def _add(self, group: AgentGroup, policy: StochasticPolicy, critics: nn.ModuleList) -> None:
         config, label, optimize = self.config, group.name or "agents", self.networks.optimize
@@ -280,29 +275,3 @@ class MASAC:
         config = self.config
         lr_scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         return self.trained[index][what].step(loss, max_grad_norm=config.max_grad_norm, lr_scale=lr_scale)
-
-    def weights(self) -> Weights:
-        """The policies."""
-        return self.networks.publish(self._acting)
-
-    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
-        """Agents that act with the weights of now."""
-        acting = copy.deepcopy(self._acting)
-        how: dict[str, Any] = {"explore": explore, "seed": seed, "log_probs": False}
-        return StochasticActor(acting, num_envs, self.networks.device, **how)
-
-    def policy_module(self) -> LikeliestPolicy:
-        """The policies alone, as a function of tensors; a copy."""
-        return LikeliestPolicy(copy.deepcopy(self.policies), copy.deepcopy(self.obs_norm))
-
-    def agent_modules(self) -> dict[str, nn.Module]:
-        """What acts for the agents of every group, by its name."""
-        return {policy.group.name: policy for policy in self.policies}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from gymnasium import spaces
@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import encoded, fields_of_group, seen_after
 from recollect.agents.checks import check
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.mean_field import MeanField
 from recollect.agents.mfq_actor import MFQActor
 from recollect.agents.presets import mfq_presets
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
-from recollect.agents.state import Networks, Trained
+from recollect.agents.state import NetworkLearner, Networks, Trained
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks
@@ -44,6 +44,8 @@ __all__ = ["MFQ", "MFQConfig", "QNetwork"]
 @dataclass(frozen=True)
 class MFQConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
     """MFQ: mean-field Q-learning, on the mean action of neighbours."""
+
+    default_num_envs: ClassVar[int] = 8
 
     neighbours: Literal["none", "all", "radius"] = "all"
     """Whose mean action is read: of all others of the group, of those within a radius, or none."""
@@ -83,11 +85,6 @@ class MFQConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
     def name(self) -> str:
         """What it is called by."""
         return "mfq"
-
-    @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 8
 
     @property
     def presets(self) -> dict[str, dict[str, Any]]:
@@ -150,12 +147,14 @@ class QNetwork(nn.Module):
 
 
 @final
-class MFQ:
+class MFQ(NetworkLearner):
     """Q-networks of all groups of agents.
 
     Args:
         env: Its agents.
     """
+
+    acting: nn.ModuleList
 
     def __init__(self, config: MFQConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self.config = config
@@ -182,7 +181,7 @@ class MFQ:
                 self.online.append(q)
                 self.targets.append(target)
                 self.trained.append(self.networks.optimize(label, q, target, config.lr))
-        self._acting = nn.ModuleList(self.online)
+        self.acting = nn.ModuleList(self.online)
 
     def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
@@ -240,24 +239,12 @@ class MFQ:
         config = self.config
         return linear(config.temperature_start, config.temperature_end, config.temperature_steps, step)
 
-    def weights(self) -> Weights:
-        """The networks."""
-        return self.networks.publish(self._acting)
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> MFQActor:
         """Agents that act with the weights of now."""
-        networks = copy.deepcopy(self._acting)
+        networks = copy.deepcopy(self.acting)
         how: dict[str, Any] = {"explore": explore, "seed": seed, "temperature": self.temperature}
         return MFQActor(networks, self.mean_field, num_envs, self.networks.device, **how)
 
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agents of every group, by its name."""
         return {network.group.name: network for network in self.online}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
+from recollect.agents.interface import Schedule
+from recollect.agents.replay import replay_memory
+from recollect.agents.settings import HindsightSettings, PERSettings, ReplaySettings
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
-from recollect.memory import Batch, FrameStack, Hindsight, Memory
+from recollect.memory import Batch, FrameStack, Hindsight, Memory, Storage
 
-__all__ = ["Frames", "Replay", "observed_space"]
+__all__ = ["Frames", "Replay", "TransitionSettings", "observed_space"]
+
+
+@dataclass(frozen=True)
+class TransitionSettings(HindsightSettings, PERSettings, ReplaySettings):
+    """Off-policy learning of one agent from transitions: when updates are due, and the memory."""
+
+    single_agent: ClassVar[bool] = True
+
+    def schedule(self, _num_envs: int) -> Schedule:
+        """When updates are due."""
+        return Schedule(self.update_every, first=self.learning_starts)
+
+    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
+        """The replay memory: transitions of n steps."""
+        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
 
 
 @final

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm
 from recollect.agents.checks import check
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
-from recollect.agents.state import Networks
+from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
 from recollect.learn.encoders import ENCODERS
@@ -47,6 +47,7 @@ _SUMMARIES = {
 class PPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSettings):
     """Settings of PPO, A2C and PG."""
 
+    default_num_envs: ClassVar[int] = 8
     single_agent: ClassVar[bool] = True
 
     entropy: float = 0.0
@@ -84,11 +85,6 @@ class PPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSet
         return _SUMMARIES[self.name]
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 8
-
-    @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """Settings of published code."""
         if self.name != "ppo":
@@ -123,7 +119,7 @@ class PPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSet
 
 
 @final
-class PPO:
+class PPO(NetworkLearner):
     """A policy and its critic.
 
     Args:
@@ -149,7 +145,7 @@ class PPO:
         if self.reward_rms is not None:
             self.networks.add("reward", self.reward_rms)
         self.trained = self.networks.optimize("agent", self.network, None, config.lr, config.eps, clip_whole=True)
-        self._acting = nn.ModuleList([self.network, self.obs_norm])
+        self.acting = nn.ModuleList([self.network, self.obs_norm])
 
     def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
         """One update from a rollout, which is cleared."""
@@ -233,10 +229,6 @@ class PPO:
         self.reward_rms.update(given)
         return self.reward_rms.scale(given).cpu().numpy()
 
-    def weights(self) -> Weights:
-        """The policy, and the critic that rows' values are of."""
-        return self.networks.publish(self._acting)
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> SoloActor:
         """An agent that acts with the weights of now."""
         network, obs_norm = copy.deepcopy(self.network), copy.deepcopy(self.obs_norm)
@@ -249,11 +241,3 @@ class PPO:
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agent."""
         return {self.network.group.name: self.network}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)

@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from recollect.agents.advice import one_team
 from recollect.agents.checks import AT_LEAST_0, POSITIVE, UNIT, check
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.mixing import JointValues, Mixing
 from recollect.agents.policy_modules import GreedyPolicy
 from recollect.agents.presets import qmix_presets
@@ -28,7 +28,7 @@ from recollect.agents.qmix_actor import QMIXActor
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings
-from recollect.agents.state import Networks
+from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn.encoders import ENCODERS
@@ -59,6 +59,8 @@ _LONG = 1000  # steps that an episode is taken to have if nobody knows
 @dataclass(frozen=True)
 class QMIXConfig(EpsilonSettings):
     """Settings of QMIX, QPLEX, VDN and IQL."""
+
+    default_num_envs: ClassVar[int] = 32
 
     mixer: Literal["qmix", "qplex", "vdn", "none"] = "qmix"
     """Mixer of the agents' values: qmix, qplex, vdn; none: independent Q-learning (IQL)."""
@@ -154,11 +156,6 @@ class QMIXConfig(EpsilonSettings):
         return self.reward == "own" or (self.reward == "auto" and self.mixer == "none")
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it: more would make too many updates follow one another."""
-        return 32
-
-    @property
     def search_space(self) -> SearchSpace:
         """What is worth searching."""
         return {
@@ -197,12 +194,14 @@ class QMIXConfig(EpsilonSettings):
 
 
 @final
-class QMIX:
+class QMIX(NetworkLearner):
     """Agents' networks and what mixes their values.
 
     Args:
         env: Its agents, its state if it has one.
     """
+
+    acting: nn.ModuleList
 
     def __init__(
         self,
@@ -236,7 +235,7 @@ class QMIX:
                 plex = config.mixer == "qplex"
                 online["mixer"] = Mixing(env, encoder, plex=plex, **sizes, generator=generator)
         self._agents, agents = made, sum(map(len, env.groups))
-        self.online, self.target, self._acting = online, target_of(online), nn.ModuleList(made)
+        self.online, self.target, self.acting = online, target_of(online), nn.ModuleList(made)
         self.reward_stats = RewardStats(agents if own else 1, standardize=config.standardize_reward)
         for name, module in (("online", self.online), ("target", self.target), ("reward", self.reward_stats)):
             self.networks.add(name, module)
@@ -359,27 +358,15 @@ class QMIX:
     def _index(self, places: Any) -> Tensor:
         return torch.as_tensor(places, device=self.networks.device)
 
-    def weights(self) -> Weights:
-        """The agents' networks."""
-        return self.networks.publish(self._acting)
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> QMIXActor:
         """Agents that act with the weights of now."""
-        networks = copy.deepcopy(self._acting)
+        networks = copy.deepcopy(self.acting)
         return QMIXActor(self.config, networks, num_envs, self.networks.device, explore=explore, seed=seed)
 
     def policy_module(self) -> GreedyPolicy:
         """The agents' networks alone, as a function of tensors; a copy."""
-        return GreedyPolicy(list(copy.deepcopy(self._acting)))  # type: ignore[arg-type]
+        return GreedyPolicy(list(copy.deepcopy(self.acting)))  # type: ignore[arg-type]
 
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agents of every group, by its name."""
         return {group.group.name: group for group in self._agents}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from recollect.agents.checks import check
-from recollect.agents.interface import Schedule, Weights
+from recollect.agents.interface import Schedule
 from recollect.agents.one_agent import observed_space
 from recollect.agents.policy_modules import BestActionOfState
 from recollect.agents.recurrent_q import RecurrentQ, RecurrentQActor
 from recollect.agents.replay import sampler_of
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
-from recollect.agents.state import Networks
+from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
 from recollect.learn.encoders import ENCODERS
@@ -44,6 +44,7 @@ __all__ = ["R2D2", "R2D2Config"]
 class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings):
     """Settings of R2D2 and DRQN."""
 
+    default_num_envs: ClassVar[int] = 8
     single_agent: ClassVar[bool] = True
 
     batch_size: int = 32
@@ -98,11 +99,6 @@ class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
         return "DRQN: recurrent Q-learning from sequences."
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 8
-
-    @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """Settings of published code."""
         if not self.stored_state:
@@ -138,7 +134,7 @@ class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
 
 
 @final
-class R2D2:
+class R2D2(NetworkLearner):
     """A recurrent Q-network and its target.
 
     Args:
@@ -156,6 +152,7 @@ class R2D2:
             units = {"units": config.hidden, "encoder": encoder, "generator": generator}
             self.online = RecurrentQ(space, self.group.action_space, **units)
         self.target = target_of(self.online)
+        self.acting = self.online
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
         self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, clip_whole=True)
 
@@ -234,10 +231,6 @@ class R2D2:
         config = self.config
         return linear(config.epsilon_start, config.epsilon_end, config.epsilon_steps, step)
 
-    def weights(self) -> Weights:
-        """The network."""
-        return self.networks.publish(self.online)
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> RecurrentQActor:
         """An agent that acts with the weights of now."""
         how: dict[str, Any] = {"explore": explore, "seed": seed, "epsilon": self.epsilon}
@@ -251,14 +244,6 @@ class R2D2:
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agent."""
         return {self.group.name: self.online}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)
 
 
 @final

@@ -17,21 +17,16 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm
 from recollect.agents.checks import Bounds, check
-from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import Replay
+from recollect.agents.one_agent import Replay, TransitionSettings
 from recollect.agents.policy_modules import LikeliestAction
-from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import (
-    HindsightSettings,
     NetworkSettings,
     OptimizerSettings,
-    PERSettings,
-    ReplaySettings,
     TemperatureSettings,
 )
 from recollect.agents.solo_policy import ActorCritic, SoloActor
-from recollect.agents.state import Networks
+from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn.critics import Critics, Temperature
@@ -41,7 +36,7 @@ from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
-from recollect.memory import Memory, Storage
+from recollect.memory import Memory
 from recollect.tensors import to_torch
 
 __all__ = ["SAC", "SACConfig"]
@@ -49,12 +44,10 @@ __all__ = ["SAC", "SACConfig"]
 
 @final
 @dataclass(frozen=True)
-class SACConfig(
-    NetworkSettings, OptimizerSettings, TemperatureSettings, HindsightSettings, PERSettings, ReplaySettings
-):
+class SACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, TransitionSettings):
     """SAC: soft actor-critic, continuous or discrete actions, with a learned temperature."""
 
-    single_agent: ClassVar[bool] = True
+    default_num_envs: ClassVar[int] = 1
 
     learning_starts: int = 5_000
     """Environment steps before the first update; their actions are uniform."""
@@ -77,24 +70,11 @@ class SACConfig(
         return "sac"
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 1
-
-    @property
     def search_space(self) -> SearchSpace:
         """What is worth searching."""
         rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
         more: SearchSpace = {"gamma": Range(0.97, 0.999), "tau": Range(0.002, 0.02, log=True)}
         return {**rates, **more, "batch_size": Choice((128, 256)), "n_step": Choice((1, 3))}
-
-    def schedule(self, _num_envs: int) -> Schedule:
-        """When updates are due."""
-        return Schedule(self.update_every, first=self.learning_starts)
-
-    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
-        """The replay memory: transitions of n steps."""
-        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> SAC:
         """A learner of these settings."""
@@ -117,7 +97,7 @@ class Drawn(NamedTuple):
 
 
 @final
-class SAC:
+class SAC(NetworkLearner):
     """A policy, two critics with their targets, and a temperature.
 
     Args:
@@ -139,6 +119,7 @@ class SAC:
         self._choices = int(space.n) if isinstance(space, spaces.Discrete) else 0
         self._replay = Replay(config, env, seed)
         self.networks = Networks(device, seed)
+        self.networks.keep(self._replay)
         with self.networks.seeded() as generator:
             how["generator"] = generator
             self.policy = ActorCritic(group, critic=False, squash=True, **how)
@@ -146,6 +127,7 @@ class SAC:
             self.critics = Critics(2, group.obs_space, self._width, outputs=self._choices or 1, **how)
         self.target, self.temperature = target_of(self.critics), Temperature(config.alpha)
         self._as_it_is = ObsNorm(env, enabled=False)
+        self.acting = nn.ModuleList([self.policy, self._as_it_is])
         parts = {"policy": self.policy, "critics": self.critics, "critics_target": self.target}
         self.networks.add("agent", nn.ModuleDict({**parts, "temperature": self.temperature}))
         optimize = self.networks.optimize
@@ -220,10 +202,6 @@ class SAC:
         free = rows["avail_actions"].sum(dim=-1).float() if self.policy.group.avail else torch.tensor(self._choices)
         return self.config.target_entropy * torch.log(free)
 
-    def weights(self) -> Weights:
-        """The policy."""
-        return self.networks.publish(nn.ModuleList([self.policy, self._as_it_is]))
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> SoloActor:
         """An agent that acts with the weights of now."""
         how: dict[str, Any] = {"explore": explore, "seed": seed, "random_steps": self.config.learning_starts}
@@ -237,12 +215,3 @@ class SAC:
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agent."""
         return {self.policy.group.name: self.policy}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict() | self._replay.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)
-        self._replay.load_state_dict(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import final
+from typing import Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from recollect.learn.optimizers import (
 )
 from recollect.learn.polyak import Polyak
 
-__all__ = ["Networks", "Trained", "below", "load_newer"]
+__all__ = ["NetworkLearner", "Networks", "Trained", "below", "load_newer"]
 
 
 @final
@@ -57,6 +57,16 @@ class Trained:
             self._polyak.update(tau)
 
 
+class Stateful(Protocol):
+    """A part of a learner that is saved with it."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Its state, under names of its own."""
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a learner's state, which has its own."""
+
+
 @final
 class Networks:
     """Networks by name, their optimisers, a generator, and counts of updates and of steps learned from.
@@ -74,6 +84,7 @@ class Networks:
         place = "cpu" if self.device.type == "meta" else self.device
         self.generator = torch.Generator(place).manual_seed(seed)
         self.updates, self.steps, self._version, self._seed = 0, 0, 0, seed
+        self._kept: list[Stateful] = []
 
     @contextmanager
     def seeded(self) -> Iterator[torch.Generator]:
@@ -86,6 +97,10 @@ class Networks:
         if self.device.type == "mps":  # which has no float64
             module.float()
         self.modules[name] = module.to(self.device)
+
+    def keep(self, part: Stateful) -> None:
+        """Save and restore a part's state with that of the networks."""
+        self._kept.append(part)
 
     def optimize(
         self,
@@ -122,6 +137,8 @@ class Networks:
             kept |= {f"optimizers.{name}/{part}": value for part, value in optimizer_state(optimizer).items()}
         kept["generator"] = self.generator.get_state()
         kept |= {"updates": torch.tensor(self.updates), "steps": torch.tensor(self.steps)}
+        for part in self._kept:
+            kept |= part.state_dict()
         return {name: value.detach().cpu().clone() for name, value in kept.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -131,7 +148,32 @@ class Networks:
             load_optimizer(optimizer, below(state, f"optimizers.{name}/"))
         self.generator.set_state(state["generator"])
         self.updates, self.steps = int(state["updates"]), int(state["steps"])
+        for part in self._kept:
+            part.load_state_dict(state)
         self._version += 1
+
+
+class NetworkLearner:
+    """What learners with ``Networks`` have in common: the weights that actors take, and what is saved.
+
+    A learner inherits it and sets ``networks`` and ``acting``.
+    """
+
+    networks: Networks
+    acting: nn.Module
+    """The networks that actors act with."""
+
+    def weights(self) -> Weights:
+        """The networks that actors act with, as they are now."""
+        return self.networks.publish(self.acting)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that learning depends on."""
+        return self.networks.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.networks.load_state_dict(state)
 
 
 def below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -12,18 +13,22 @@ from torch import Tensor, nn
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic, one_step
 from recollect.agents.interface import Weights
 from recollect.agents.mean_field import MeanField
-from recollect.agents.state import load_newer
+from recollect.agents.policy_modules import LikeliestPolicy
+from recollect.agents.state import NetworkLearner, load_newer
 from recollect.envs.interface import AgentGroup
 from recollect.learn.policy_heads import policy_head
 from recollect.schema import Field
 from recollect.tensors import from_env
 
-__all__ = ["Acting", "StochasticActor", "row_fields"]
+__all__ = ["Acting", "StochasticActor", "StochasticLearner", "row_fields"]
 
 
 @final
 class Acting(nn.Module):
-    """What actors need of a learner: policies, critics if rows hold values, and statistics of observations."""
+    """What actors need of a learner: policies, critics if rows hold values, and statistics of observations.
+
+    Rows that hold values hold log-probabilities too.
+    """
 
     def __init__(self, policies: list[StochasticPolicy], critics: list[ValueCritic], obs_norm: ObsNorm) -> None:
         super().__init__()
@@ -62,7 +67,6 @@ class StochasticActor:
     Args:
         acting: Networks, which become this actor's own.
         explore: Whether actions are drawn, and rows get what learning needs; else actions are the likeliest.
-        log_probs: Whether rows hold log-probabilities.
         mean_field: Makes the mean actions that policies read; None: they read none.
     """
 
@@ -74,11 +78,10 @@ class StochasticActor:
         *,
         explore: bool,
         seed: int,
-        log_probs: bool = True,
         mean_field: MeanField | None = None,
     ) -> None:
         self._acting, self._device, self._explore = acting, device, explore
-        self._log_probs, self._mean_field = log_probs and explore, mean_field
+        self._mean_field = mean_field
         self._policies: list[StochasticPolicy] = list(acting.policies)  # type: ignore[arg-type]
         self._critics: list[ValueCritic] = list(acting.critics) if explore else []  # type: ignore[arg-type]
         self._generator = torch.Generator(device).manual_seed(seed)
@@ -110,11 +113,10 @@ class StochasticActor:
             if self._mean_field is not None and "mean_action" in found:
                 last = self._mean_field.one_hot(policy.group, policy.head.env_action(action))
                 self._states[f"{index}.last_action"] = last
-            if self._log_probs:
+            if self._critics:
                 found["log_prob"] = distribution.log_prob(action)
                 if policy.head.raw_width:
                     found["raw_action"] = action
-            if self._critics:
                 critic = self._critics[index]
                 found["value"], state = critic.value(seen, self._before(index, "value_state", critic, found))
                 self._after(index, "value_state", state)
@@ -159,3 +161,28 @@ class StochasticActor:
         """Go on from a state."""
         self._generator.set_state(state["generator"])
         self._states = {name: state[name].to(self._device, copy=True) for name in self._states}
+
+
+class StochasticLearner(NetworkLearner):
+    """What learners of stochastic policies have in common: how their agents act, and the policies alone.
+
+    A learner inherits it and sets ``acting``, ``policies`` and ``obs_norm``.
+    """
+
+    acting: Acting
+    policies: list[StochasticPolicy]
+    obs_norm: ObsNorm
+    mean_field: MeanField | None = None
+
+    def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> StochasticActor:
+        """Agents that act with the weights of now."""
+        how: dict[str, Any] = {"explore": explore, "seed": seed, "mean_field": self.mean_field}
+        return StochasticActor(copy.deepcopy(self.acting), num_envs, self.networks.device, **how)
+
+    def policy_module(self) -> LikeliestPolicy:
+        """The policies alone, as a function of tensors; a copy."""
+        return LikeliestPolicy(copy.deepcopy(self.policies), copy.deepcopy(self.obs_norm))
+
+    def agent_modules(self) -> dict[str, nn.Module]:
+        """What acts for the agents of every group, by its name."""
+        return {policy.group.name: policy for policy in self.policies}

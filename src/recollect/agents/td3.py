@@ -14,13 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from recollect.agents.checks import Bounds, check
-from recollect.agents.interface import Schedule, Weights
-from recollect.agents.one_agent import Replay
+from recollect.agents.one_agent import Replay, TransitionSettings
 from recollect.agents.policy_modules import TanhAction
-from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
-from recollect.agents.state import Networks
+from recollect.agents.settings import NetworkSettings, OptimizerSettings
+from recollect.agents.state import NetworkLearner, Networks
 from recollect.agents.td3_actor import DeterministicActor, TanhPolicy
 from recollect.envs.interface import Env
 from recollect.learn.critics import Critics
@@ -30,7 +28,7 @@ from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
 from recollect.learn.schedules import linear
-from recollect.memory import Memory, Storage
+from recollect.memory import Memory
 from recollect.tensors import to_torch
 
 __all__ = ["TD3", "TD3Config"]
@@ -38,10 +36,10 @@ __all__ = ["TD3", "TD3Config"]
 
 @final
 @dataclass(frozen=True)
-class TD3Config(NetworkSettings, OptimizerSettings, HindsightSettings, PERSettings, ReplaySettings):
+class TD3Config(NetworkSettings, OptimizerSettings, TransitionSettings):
     """Settings of TD3 and DDPG."""
 
-    single_agent: ClassVar[bool] = True
+    default_num_envs: ClassVar[int] = 1
 
     learning_starts: int = 5_000
     """Environment steps before the first update; their actions are uniform."""
@@ -83,24 +81,11 @@ class TD3Config(NetworkSettings, OptimizerSettings, HindsightSettings, PERSettin
         return "DDPG: deep deterministic policy gradient."
 
     @property
-    def default_num_envs(self) -> int:
-        """Vectorised environments that suit it."""
-        return 1
-
-    @property
     def search_space(self) -> SearchSpace:
         """What is worth searching."""
         rates = dict.fromkeys(("actor_lr", "critic_lr"), Range(1e-4, 3e-3, log=True))
         more: SearchSpace = {"gamma": Range(0.97, 0.999), "noise_scale": Range(0.03, 0.3, log=True)}
         return {**rates, **more, "batch_size": Choice((100, 256)), "n_step": Choice((1, 3))}
-
-    def schedule(self, _num_envs: int) -> Schedule:
-        """When updates are due."""
-        return Schedule(self.update_every, first=self.learning_starts)
-
-    def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
-        """The replay memory: transitions of n steps."""
-        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> TD3:
         """A learner of these settings."""
@@ -108,7 +93,7 @@ class TD3Config(NetworkSettings, OptimizerSettings, HindsightSettings, PERSettin
 
 
 @final
-class TD3:
+class TD3(NetworkLearner):
     """A policy, one critic or two, and their targets.
 
     Args:
@@ -126,6 +111,7 @@ class TD3:
         group = env.groups[0]
         self._replay = Replay(config, env, seed)
         self.networks = Networks(device, seed)
+        self.networks.keep(self._replay)
         with self.networks.seeded() as generator:
             self.policy = TanhPolicy(group, name=config.name.upper(), generator=generator, **how)
             width, count = self.policy.box.width, 2 if config.twin_q else 1
@@ -133,6 +119,7 @@ class TD3:
         self.policy_target, self.critics_target = target_of(self.policy), target_of(self.critics)
         parts = {"policy": self.policy, "critics": self.critics}
         targets = {"policy_target": self.policy_target, "critics_target": self.critics_target}
+        self.acting = self.policy
         self.networks.add("agent", nn.ModuleDict({**parts, **targets}))
         optimize = self.networks.optimize
         self._policy = optimize("policy", self.policy, self.policy_target, config.actor_lr, clip_whole=True)
@@ -186,10 +173,6 @@ class TD3:
         with frozen(self._critics.parameters):
             return -self.critics.first(rows["obs"], self.policy(rows["obs"])).mean()
 
-    def weights(self) -> Weights:
-        """The policy."""
-        return self.networks.publish(self.policy)
-
     def actor(self, num_envs: int, *, explore: bool, seed: int = 0) -> DeterministicActor:
         """An agent that acts with the weights of now."""
         config, policy = self.config, copy.deepcopy(self.policy)
@@ -203,12 +186,3 @@ class TD3:
     def agent_modules(self) -> dict[str, nn.Module]:
         """What acts for the agent."""
         return {self.policy.group.name: self.policy}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning depends on."""
-        return self.networks.state_dict() | self._replay.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.networks.load_state_dict(state)
-        self._replay.load_state_dict(state)
