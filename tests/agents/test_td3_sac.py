@@ -56,7 +56,7 @@ def test_updates_are_a_plain_loops(config: Any, options: dict[str, Any]) -> None
         generator = torch.Generator()
         generator.set_state(learner.networks.generator.get_state())
         _, error = learner.update(batch)
-        np.testing.assert_allclose(error, plain.update(batch, generator), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(error, np.abs(plain.update(batch, generator)).mean(axis=0), rtol=1e-4, atol=1e-4)
     pairs = [(learner.critics.networks.flat, plain.critics)]
     if config.name == "sac":
         pairs += [
@@ -168,7 +168,7 @@ def test_choices_that_may_not_be_taken_are_worth_nothing() -> None:
     with torch.no_grad():
         now = learner.critics(torch.from_numpy(batch["obs"]))[:, range(7), batch["action"].astype(int) - 2]
     _, error = learner.update(batch)
-    torch.testing.assert_close(error, wanted - now, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(error, (wanted - now).abs().mean(dim=0), rtol=1e-4, atol=1e-5)
 
 
 def test_refusals() -> None:

@@ -14,16 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from recollect.agents.checks import check
-from recollect.agents.one_agent import Replay, TransitionSettings, observed_space
+from recollect.agents.one_agent import TransitionLearner, TransitionSettings, observed_space
 from recollect.agents.policy_modules import BestAction
 from recollect.agents.q_actor import QActor
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import (
     EpsilonSettings,
     NetworkSettings,
-    OptimizerSettings,
 )
-from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.encoders import ENCODERS
@@ -35,15 +33,13 @@ from recollect.learn.polyak import target_of
 from recollect.learn.q_network import QNetwork
 from recollect.learn.schedules import linear
 from recollect.learn.value_distributions import projected, quantile_huber
-from recollect.memory import Memory
-from recollect.tensors import to_torch
 
 __all__ = ["DQN", "DQNConfig"]
 
 
 @final
 @dataclass(frozen=True)
-class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, TransitionSettings):
+class DQNConfig(NetworkSettings, EpsilonSettings, TransitionSettings):
     """DQN: deep Q-learning; double, dueling, prioritised, noisy, distributional, or all of it (Rainbow)."""
 
     default_num_envs: ClassVar[int] = 4
@@ -129,15 +125,16 @@ class DQNConfig(NetworkSettings, EpsilonSettings, OptimizerSettings, TransitionS
 
 
 @final
-class DQN(NetworkLearner):
+class DQN(TransitionLearner):
     """A Q-network and its target.
 
     Args:
         env: Its agent.
     """
 
+    config: DQNConfig
+
     def __init__(self, config: DQNConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config = config
         self.group: AgentGroup = env.groups[0]
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         names = ("hidden", "activation", "init", "dueling", "distribution", "atoms", "v_min", "v_max", "noisy_sigma")
@@ -146,9 +143,7 @@ class DQN(NetworkLearner):
             "encoder": resolve("encoder", config.encoder, ENCODERS),
             "network": resolve("network", config.network, {"mlp": None}),
         }
-        self._replay = Replay(config, env, seed)
-        self.networks = Networks(device, seed)
-        self.networks.keep(self._replay)
+        super().__init__(config, env, device, seed)
         space = observed_space(self.group.obs_space, config.frame_stack)
         with self.networks.seeded() as generator:
             self.online = QNetwork(space, self.group.action_space, generator=generator, **how)
@@ -156,25 +151,15 @@ class DQN(NetworkLearner):
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
         self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, clip_whole=True)
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
-        """One update from a batch of the memory."""
-        batch = self._replay.sample(memory)
-        metrics, error = self.update(batch)
-        if self.config.per_alpha:
-            memory.update_priorities(batch, error.abs().cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
-
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of the network; metrics, and what a row's priority is made of ``[B]``."""
         config = self.config
-        self.networks.count_update()
+        rows, how = self._begin(batch)
         if config.noisy_sigma:
             draw_noise(self.online, self.networks.generator)
             draw_noise(self.target, self.networks.generator)
-        loss, error, q = self.loss(to_torch(dict(batch), self.networks.device))
-        scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
-        norm = self.trained.step(loss, max_grad_norm=config.max_grad_norm, lr_scale=scale)
+        loss, error, q = self.loss(rows)
+        norm = self.trained.step(loss, **how)
         if self.networks.updates % config.target_update_interval == 0:
             self.trained.update_target(config.tau)
         return {"loss": loss.detach(), "grad_norm": norm, "q": q.mean()}, error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,16 +15,19 @@ from torch import Tensor
 
 from recollect.agents.interface import Schedule
 from recollect.agents.replay import replay_memory
-from recollect.agents.settings import HindsightSettings, PERSettings, ReplaySettings
+from recollect.agents.settings import HindsightSettings, OptimizerSettings, PERSettings, ReplaySettings
+from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
+from recollect.learn.schedules import linear
 from recollect.memory import Batch, FrameStack, Hindsight, Memory, Storage
+from recollect.tensors import to_torch
 
-__all__ = ["Frames", "Replay", "TransitionSettings", "observed_space"]
+__all__ = ["Frames", "TransitionLearner", "TransitionSettings", "observed_space"]
 
 
 @dataclass(frozen=True)
-class TransitionSettings(HindsightSettings, PERSettings, ReplaySettings):
+class TransitionSettings(OptimizerSettings, HindsightSettings, PERSettings, ReplaySettings):
     """Off-policy learning of one agent from transitions: when updates are due, and the memory."""
 
     single_agent: ClassVar[bool] = True
@@ -76,6 +80,39 @@ class Replay:
         """Go on from a state."""
         if self._hindsight is not None:
             self._hindsight.random_state = {name: int(state[f"hindsight.{name}"]) for name in ("seed", "batches")}
+
+
+class TransitionLearner(NetworkLearner, ABC):
+    """What learners from transitions have in common: their networks, and batches with hindsight and priorities.
+
+    A learner inherits it and has ``update``.
+    """
+
+    def __init__(self, config: TransitionSettings, env: Env, device: torch.device | str, seed: int) -> None:
+        self.config = config
+        self.networks, self._replay = Networks(device, seed), Replay(config, env, seed)
+        self.networks.keep(self._replay)
+
+    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """One update from a batch of the memory."""
+        batch = self._replay.sample(memory)
+        metrics, error = self.update(batch)
+        if self.config.per_alpha:
+            memory.update_priorities(batch, error.abs().cpu().numpy())
+        values = torch.stack(list(metrics.values())).tolist()
+        return {**dict(zip(metrics, values, strict=True)), "samples": len(error)}
+
+    @abstractmethod
+    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+        """One update; metrics, and what a row's priority is made of ``[B]``."""
+
+    def _begin(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Count an update: its rows as tensors, and how optimizers step."""
+        config = self.config
+        self.networks.count_update()
+        rows = to_torch(dict(batch), self.networks.device)
+        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.networks.updates * config.update_every))
+        return rows, {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
 
 
 @final

@@ -17,16 +17,14 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm
 from recollect.agents.checks import Bounds, check
-from recollect.agents.one_agent import Replay, TransitionSettings
+from recollect.agents.one_agent import TransitionLearner, TransitionSettings
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import (
     NetworkSettings,
-    OptimizerSettings,
     TemperatureSettings,
 )
 from recollect.agents.solo_policy import ActorCritic, SoloActor
-from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn.critics import Critics, Temperature
@@ -35,16 +33,13 @@ from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
-from recollect.learn.schedules import linear
-from recollect.memory import Memory
-from recollect.tensors import to_torch
 
 __all__ = ["SAC", "SACConfig"]
 
 
 @final
 @dataclass(frozen=True)
-class SACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, TransitionSettings):
+class SACConfig(NetworkSettings, TemperatureSettings, TransitionSettings):
     """SAC: soft actor-critic, continuous or discrete actions, with a learned temperature."""
 
     default_num_envs: ClassVar[int] = 1
@@ -97,15 +92,16 @@ class Drawn(NamedTuple):
 
 
 @final
-class SAC(NetworkLearner):
+class SAC(TransitionLearner):
     """A policy, two critics with their targets, and a temperature.
 
     Args:
         env: Its agent.
     """
 
+    config: SACConfig
+
     def __init__(self, config: SACConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config = config
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         how: dict[str, Any] = {
             **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
@@ -117,9 +113,7 @@ class SAC(NetworkLearner):
         if not isinstance(space, (spaces.Discrete, spaces.Box)):
             raise OptionError("action space", "be Discrete or a Box", space, "PPO learns several choices at once.")
         self._choices = int(space.n) if isinstance(space, spaces.Discrete) else 0
-        self._replay = Replay(config, env, seed)
-        self.networks = Networks(device, seed)
-        self.networks.keep(self._replay)
+        super().__init__(config, env, device, seed)
         with self.networks.seeded() as generator:
             how["generator"] = generator
             self.policy = ActorCritic(group, critic=False, squash=True, **how)
@@ -135,22 +129,10 @@ class SAC(NetworkLearner):
         self._critics = optimize("critics", self.critics, self.target, config.critic_lr, clip_whole=True)
         self._alpha = optimize("alpha", self.temperature, None, config.alpha_lr, clip_whole=True)
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
-        """One update from a batch of the memory."""
-        batch = self._replay.sample(memory)
-        metrics, td_error = self.update(batch)
-        if self.config.per_alpha:
-            memory.update_priorities(batch, td_error.abs().mean(dim=0).cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
-
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
-        """One step of everything; metrics, and temporal-difference errors ``[2, B]``."""
+        """One step of everything; metrics, and what a row's priority is made of ``[B]``."""
         config = self.config
-        self.networks.count_update()
-        rows = to_torch(dict(batch), self.networks.device)
-        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.networks.updates * config.update_every))
-        how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
+        rows, how = self._begin(batch)
         loss, td_error, q = self.critic_loss(rows)
         metrics = {"critic_loss": loss.detach(), "critic_grad_norm": self._critics.step(loss, **how), "q": q.mean()}
         loss, entropy = self.actor_loss(rows)
@@ -159,7 +141,7 @@ class SAC(NetworkLearner):
             spare = (entropy - self._target_entropy(rows)).mean()
             self._alpha.step((self.temperature.log_alpha * spare).sum(), max_grad_norm=0.0)
         self._critics.update_target(config.tau)
-        return {**metrics, "alpha": self.temperature.alpha, "entropy": entropy.mean()}, td_error
+        return {**metrics, "alpha": self.temperature.alpha, "entropy": entropy.mean()}, td_error.abs().mean(dim=0)
 
     def critic_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """(r + gamma^n E[min_i Q'_i(s', a') - alpha log pi(a'|s')] - Q_i(s, a))^2 for both; errors and Q ``[2, B]``."""

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from recollect.agents.checks import Bounds, check
-from recollect.agents.one_agent import Replay, TransitionSettings
+from recollect.agents.one_agent import TransitionLearner, TransitionSettings
 from recollect.agents.policy_modules import TanhAction
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings, OptimizerSettings
-from recollect.agents.state import NetworkLearner, Networks
+from recollect.agents.settings import NetworkSettings
 from recollect.agents.td3_actor import DeterministicActor, TanhPolicy
 from recollect.envs.interface import Env
 from recollect.learn.critics import Critics
@@ -27,16 +26,13 @@ from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
-from recollect.learn.schedules import linear
-from recollect.memory import Memory
-from recollect.tensors import to_torch
 
 __all__ = ["TD3", "TD3Config"]
 
 
 @final
 @dataclass(frozen=True)
-class TD3Config(NetworkSettings, OptimizerSettings, TransitionSettings):
+class TD3Config(NetworkSettings, TransitionSettings):
     """Settings of TD3 and DDPG."""
 
     default_num_envs: ClassVar[int] = 1
@@ -93,15 +89,16 @@ class TD3Config(NetworkSettings, OptimizerSettings, TransitionSettings):
 
 
 @final
-class TD3(NetworkLearner):
+class TD3(TransitionLearner):
     """A policy, one critic or two, and their targets.
 
     Args:
         env: Its agent.
     """
 
+    config: TD3Config
+
     def __init__(self, config: TD3Config, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config = config
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         how: dict[str, Any] = {
             **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
@@ -109,9 +106,7 @@ class TD3(NetworkLearner):
             "network": resolve("network", config.network, {"mlp": None}),
         }
         group = env.groups[0]
-        self._replay = Replay(config, env, seed)
-        self.networks = Networks(device, seed)
-        self.networks.keep(self._replay)
+        super().__init__(config, env, device, seed)
         with self.networks.seeded() as generator:
             self.policy = TanhPolicy(group, name=config.name.upper(), generator=generator, **how)
             width, count = self.policy.box.width, 2 if config.twin_q else 1
@@ -125,22 +120,10 @@ class TD3(NetworkLearner):
         self._policy = optimize("policy", self.policy, self.policy_target, config.actor_lr, clip_whole=True)
         self._critics = optimize("critics", self.critics, self.critics_target, config.critic_lr, clip_whole=True)
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
-        """One update from a batch of the memory."""
-        batch = self._replay.sample(memory)
-        metrics, td_error = self.update(batch)
-        if self.config.per_alpha:
-            memory.update_priorities(batch, td_error.abs().mean(dim=0).cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
-
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
-        """One step of the critics, and of the policy when it is due; metrics, and errors ``[N, B]``."""
+        """One step of the critics, and of the policy when it is due; metrics, and rows' errors ``[B]``."""
         config = self.config
-        self.networks.count_update()
-        rows = to_torch(dict(batch), self.networks.device)
-        scale = linear(1.0, config.lr_end, config.lr_steps, int(self.networks.updates * config.update_every))
-        how: dict[str, Any] = {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
+        rows, how = self._begin(batch)
         loss, td_error, q = self.critic_loss(rows)
         metrics = {"critic_loss": loss.detach(), "critic_grad_norm": self._critics.step(loss, **how), "q": q.mean()}
         if self.networks.updates % config.policy_delay == 0:
@@ -148,7 +131,7 @@ class TD3(NetworkLearner):
             metrics |= {"actor_loss": loss.detach(), "actor_grad_norm": self._policy.step(loss, **how)}
             self._policy.update_target(config.tau)
             self._critics.update_target(config.tau)
-        return metrics, td_error
+        return metrics, td_error.abs().mean(dim=0)
 
     def critic_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """(r + gamma^n min_i Q'_i(s', pi'(s') + noise) - Q_i(s, a))^2 for all i; errors and Q ``[N, B]`` too."""
