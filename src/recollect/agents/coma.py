@@ -20,18 +20,17 @@ from recollect.agents.advice import one_team
 from recollect.agents.checks import AT_LEAST_0, UNIT, check
 from recollect.agents.interface import Schedule
 from recollect.agents.joint_critic import JointActions, JointCritic
-from recollect.agents.presets import coma_presets
+from recollect.agents.presets import COMA_PRESETS
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings
+from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings, network_options
 from recollect.agents.state import Networks
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
 from recollect.learn.distributions import Categorical
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES, masked_mean
 from recollect.learn.polyak import target_of
@@ -90,7 +89,7 @@ class COMAConfig(NetworkSettings, OptimizerSettings, RolloutSettings):
     @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """What published code uses, by its name."""
-        return coma_presets()
+        return COMA_PRESETS
 
     @property
     def search_space(self) -> SearchSpace:
@@ -136,12 +135,7 @@ class COMA(StochasticLearner):
                 remedy = "Its baseline is a sum over an agent's choices; MAPPO learns other actions."
                 raise OptionError("action space", "be Discrete", group.action_space, remedy)
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
-            "shared": config.parameter_sharing,
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how: dict[str, Any] = {**network_options(config), "shared": config.parameter_sharing}
         self.joint = JointActions(env.groups)
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:

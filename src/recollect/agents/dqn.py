@@ -18,13 +18,9 @@ from recollect.agents.one_agent import TransitionLearner, TransitionSettings, ob
 from recollect.agents.policy_modules import BestAction
 from recollect.agents.q_actor import QActor
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import (
-    EpsilonSettings,
-    NetworkSettings,
-)
+from recollect.agents.settings import EpsilonSettings, NetworkSettings, network_options
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.exploration import greedy
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
@@ -137,12 +133,7 @@ class DQN(TransitionLearner):
     def __init__(self, config: DQNConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self.group: AgentGroup = env.groups[0]
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        names = ("hidden", "activation", "init", "dueling", "distribution", "atoms", "v_min", "v_max", "noisy_sigma")
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in names},
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how = network_options(config, "dueling", "distribution", "atoms", "v_min", "v_max", "noisy_sigma")
         super().__init__(config, env, device, seed)
         space = observed_space(self.group.obs_space, config.frame_stack)
         with self.networks.seeded() as generator:

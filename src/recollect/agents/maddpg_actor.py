@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recollect.agents.interface import Weights
-from recollect.agents.state import below, load_newer
+from recollect.agents.state import NetworkActor, below
 from recollect.agents.transitions import GroupReader
 from recollect.learn.exploration import GaussianNoise, Noise, OrnsteinUhlenbeck
 from recollect.learn.policies import Policy
@@ -24,7 +23,7 @@ __all__ = ["MADDPGActor"]
 
 
 @final
-class MADDPGActor:
+class MADDPGActor(NetworkActor):
     """All agents in some environments.
 
     Args:
@@ -42,10 +41,9 @@ class MADDPGActor:
         explore: bool,
         seed: int,
     ) -> None:
-        self._config, self._networks, self._device, self._explore = config, networks, device, explore
+        super().__init__(networks, device, explore=explore, seed=seed)
+        self._config = config
         self._groups: list[tuple[Policy, GroupReader]] = [tuple(pair) for pair in networks]  # type: ignore[arg-type, misc]
-        self._generator = torch.Generator(device).manual_seed(seed)
-        self._version = -1
         kind = GaussianNoise if config.noise == "gaussian" else OrnsteinUhlenbeck
         self._noise: list[Noise] = [kind() for _ in self._groups]
         self._ensemble_index = [
@@ -88,7 +86,7 @@ class MADDPGActor:
         """New noise, and others of the ensembles, where episodes ended ``[E]``."""
         if not self._explore:
             return
-        ended = torch.from_numpy(np.asarray(mask)).to(self._device)
+        ended = self._ended(mask)
         for noise in self._noise:
             noise.reset(ended)
         if self._config.ensemble > 1:
@@ -98,13 +96,9 @@ class MADDPGActor:
                     self._config.ensemble, fresh, generator=self._generator, device=self._device
                 )
 
-    def load(self, weights: Weights) -> None:
-        """Take published weights, unless they are the ones it has."""
-        self._version = load_newer(self._networks, weights, self._version)
-
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""
-        kept = {"generator": self._generator.get_state()}
+        kept = super().state_dict()
         for index, (which, noise) in enumerate(zip(self._ensemble_index, self._noise, strict=True)):
             kept[f"{index}.ensemble_index"] = which.cpu().clone()
             kept |= {f"{index}.noise.{name}": value.cpu() for name, value in noise.state_dict().items()}
@@ -112,7 +106,7 @@ class MADDPGActor:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        self._generator.set_state(state["generator"])
+        super().load_state_dict(state)
         for index, noise in enumerate(self._noise):
             self._ensemble_index[index] = state[f"{index}.ensemble_index"].to(self._device, copy=True)
             kept = below(state, f"{index}.noise.")

@@ -20,13 +20,18 @@ from recollect.agents.presets import mappo_presets
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
+from recollect.agents.settings import (
+    ClippingSettings,
+    NetworkSettings,
+    OptimizerSettings,
+    RolloutSettings,
+    network_options,
+)
 from recollect.agents.state import Networks
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value, masked_mean
 from recollect.learn.polyak import target_of
@@ -157,12 +162,7 @@ class MAPPO(StochasticLearner):
         self._team = env.shared_reward or config.reward in ("sum", "mean")
         self.mean_field = MeanField(env.groups, config.neighbours, config.radius)
         self._value_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in ("hidden", "recurrent", "activation", "init", "agent_id")},
-            "shared": config.parameter_sharing,
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how: dict[str, Any] = {**network_options(config, "recurrent", "agent_id"), "shared": config.parameter_sharing}
         central: dict[str, Any] = {"kind": config.critic, "team": self._team, "value_norm": config.value_norm}
         central["recurrent"] = config.recurrent and config.recurrent_critic
         self.networks = Networks(device, seed)

@@ -18,16 +18,21 @@ from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, fields_of_g
 from recollect.agents.checks import check
 from recollect.agents.interface import Schedule
 from recollect.agents.joint_critic import JointActions, JointCritic
-from recollect.agents.presets import masac_presets
+from recollect.agents.presets import MASAC_PRESETS
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, TemperatureSettings
+from recollect.agents.settings import (
+    NetworkSettings,
+    OptimizerSettings,
+    ReplaySettings,
+    TemperatureSettings,
+    network_options,
+)
 from recollect.agents.state import Networks, Trained
 from recollect.agents.stochastic_actor import Acting, StochasticLearner
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.critics import Temperature
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES, masked_mean
 from recollect.learn.optimizers import frozen
@@ -83,7 +88,7 @@ class MASACConfig(NetworkSettings, OptimizerSettings, TemperatureSettings, Repla
     @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """What published code uses, by its name."""
-        return masac_presets()
+        return MASAC_PRESETS
 
     @property
     def search_space(self) -> SearchSpace:
@@ -118,12 +123,7 @@ class MASAC(StochasticLearner):
         self.groups: tuple[AgentGroup, ...] = env.groups
         self._shared_reward = env.shared_reward
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
-            "shared": config.parameter_sharing,
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how: dict[str, Any] = {**network_options(config), "shared": config.parameter_sharing}
         for group in env.groups:
             if not isinstance(group.action_space, (spaces.Discrete, spaces.Box)):
                 remedy = "MADDPG learns several choices at once."

@@ -19,16 +19,15 @@ from recollect.agents.checks import check
 from recollect.agents.interface import Schedule
 from recollect.agents.mean_field import MeanField
 from recollect.agents.mfq_actor import MFQActor
-from recollect.agents.presets import mfq_presets
+from recollect.agents.presets import MFQ_PRESETS
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
+from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, network_options
 from recollect.agents.state import NetworkLearner, Networks, Trained
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks
 from recollect.learn.distributions import Categorical
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES, masked_mean
 from recollect.learn.policies import Encoders
@@ -89,7 +88,7 @@ class MFQConfig(NetworkSettings, OptimizerSettings, ReplaySettings):
     @property
     def presets(self) -> dict[str, dict[str, Any]]:
         """What published code uses, by its name."""
-        return mfq_presets()
+        return MFQ_PRESETS
 
     @property
     def search_space(self) -> SearchSpace:
@@ -162,12 +161,7 @@ class MFQ(NetworkLearner):
         self._shared_reward = env.shared_reward
         self.mean_field = MeanField(env.groups, config.neighbours, config.radius)
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in ("hidden", "activation", "init", "agent_id")},
-            "shared": config.parameter_sharing,
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how: dict[str, Any] = {**network_options(config, "agent_id"), "shared": config.parameter_sharing}
         self.networks = Networks(device, seed)
         self.online: list[QNetwork] = []
         self.targets: list[QNetwork] = []

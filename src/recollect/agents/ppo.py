@@ -20,12 +20,17 @@ from recollect.agents.interface import Schedule
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import ClippingSettings, NetworkSettings, OptimizerSettings, RolloutSettings
+from recollect.agents.settings import (
+    ClippingSettings,
+    NetworkSettings,
+    OptimizerSettings,
+    RolloutSettings,
+    network_options,
+)
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
 from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value
 from recollect.learn.running_stats import RunningMeanStd
@@ -130,12 +135,7 @@ class PPO(NetworkLearner):
         self.config = config
         self.groups = env.groups
         self._value_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        names = ("hidden", "recurrent", "activation", "init", "shared_encoder", "critic", "value_norm", "log_std")
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in names},
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how = network_options(config, "recurrent", "shared_encoder", "critic", "value_norm", "log_std")
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
             self.network = ActorCritic(env.groups[0], generator=generator, **how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["coma_presets", "mappo_presets", "masac_presets", "mfq_presets", "qmix_presets"]
+__all__ = ["COMA_PRESETS", "MASAC_PRESETS", "MFQ_PRESETS", "mappo_presets", "qmix_presets"]
 
 _QMIX: dict[str, dict[str, Any]] = {
     "pymarl": {
@@ -114,7 +114,7 @@ def mappo_presets(name: str) -> dict[str, dict[str, Any]]:
     return _MAPPO.get(name, {})
 
 
-_COMA: dict[str, dict[str, Any]] = {
+COMA_PRESETS: dict[str, dict[str, Any]] = {
     "epymarl": {
         "gamma": 0.99,
         "n_step": 10,
@@ -145,12 +145,7 @@ _COMA: dict[str, dict[str, Any]] = {
 """EPyMARL and XuanCe."""
 
 
-def coma_presets() -> dict[str, dict[str, Any]]:
-    """Settings of COMA by the name of the code that has them."""
-    return _COMA
-
-
-_MASAC: dict[str, dict[str, Any]] = {
+MASAC_PRESETS: dict[str, dict[str, Any]] = {
     "xuance": {
         "capacity": 100_000,
         "learning_starts": 1_000,
@@ -166,12 +161,7 @@ _MASAC: dict[str, dict[str, Any]] = {
 """XuanCe, on simple_spread."""
 
 
-def masac_presets() -> dict[str, dict[str, Any]]:
-    """Settings of MASAC and ISAC by the name of the code that has them."""
-    return _MASAC
-
-
-_MFQ: dict[str, dict[str, Any]] = {
+MFQ_PRESETS: dict[str, dict[str, Any]] = {
     "xuance": {
         "batch_size": 256,
         "capacity": 200_000,
@@ -185,8 +175,3 @@ _MFQ: dict[str, dict[str, Any]] = {
     },
 }
 """XuanCe, on simple_spread, with its Boltzmann policy; its target networks are copies of every hundredth update."""
-
-
-def mfq_presets() -> dict[str, dict[str, Any]]:
-    """Settings of MFQ by the name of the code that has them."""
-    return _MFQ

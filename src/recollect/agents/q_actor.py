@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
-from recollect.agents.state import load_newer
+from recollect.agents.state import NetworkActor
 from recollect.envs.interface import Array
 from recollect.learn.noisy import draw_noise, without_noise
 from recollect.learn.q_network import QNetwork
@@ -21,7 +21,7 @@ __all__ = ["QActor"]
 
 
 @final
-class QActor:
+class QActor(NetworkActor):
     """An agent in each of some environments.
 
     Args:
@@ -42,11 +42,9 @@ class QActor:
         epsilon: Callable[[int], float],
         frame_stack: int = 1,
     ) -> None:
-        self._network, self._device, self._explore, self._epsilon = network, device, explore, epsilon
-        self._plain = network.plain
-        self._generator = torch.Generator(device).manual_seed(seed)
+        super().__init__(network, device, explore=explore, seed=seed)
+        self._network, self._epsilon, self._plain = network, epsilon, network.plain
         self._frames = Frames(frame_stack, num_envs)
-        self._version = -1
 
     def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
         """Actions ``[E]``; rows hold nothing besides."""
@@ -80,16 +78,16 @@ class QActor:
     def load(self, weights: Weights) -> None:
         """Take published weights, unless they are the ones it has."""
         if weights.version != self._version:
-            self._version = load_newer(self._network, weights, self._version)
+            super().load(weights)
             without_noise(self._network)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""
-        return {"generator": self._generator.get_state(), **self._frames.state_dict()}
+        return super().state_dict() | self._frames.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        self._generator.set_state(state["generator"])
+        super().load_state_dict(state)
         self._frames.load_state_dict(state)
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
-import numpy as np
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
-from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
-from recollect.agents.state import load_newer
+from recollect.agents.state import NetworkActor
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.encoders import Encoder, EncoderFactory
@@ -55,7 +53,7 @@ class RecurrentQ(nn.Module):
 
 
 @final
-class RecurrentQActor:
+class RecurrentQActor(NetworkActor):
     """An agent in each of some environments.
 
     Args:
@@ -78,18 +76,17 @@ class RecurrentQActor:
         frame_stack: int,
         stored_state: bool,
     ) -> None:
-        self._network, self._device, self._explore, self._epsilon = network, device, explore, epsilon
-        self._generator = torch.Generator(device).manual_seed(seed)
+        super().__init__(network, device, explore=explore, seed=seed)
+        self._network, self._epsilon = network, epsilon
         self._frames = Frames(frame_stack, num_envs)
         self._stored = stored_state and explore
-        self._state = torch.zeros(num_envs, network.units, device=device)
-        self._version = -1
+        self._states["state"] = torch.zeros(num_envs, network.units, device=device)
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
         """Actions ``[E]``, and the states that they came from."""
-        seen, before = from_env(self._frames(obs), self._device), self._state
-        q, self._state = self._network(seen["obs"], Packed([len(before)], before))
+        seen, before = from_env(self._frames(obs), self._device), self._states["state"]
+        q, self._states["state"] = self._network(seen["obs"], Packed([len(before)], before))
         mask = seen.get("avail_actions")
         action = epsilon_greedy(q, self._epsilon(step), self._generator, mask) if self._explore else greedy(q, mask)
         extras = {"q_state": before.cpu().numpy()} if self._stored else {}
@@ -97,21 +94,14 @@ class RecurrentQActor:
 
     def reset(self, mask: Any) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
+        super().reset(mask)
         self._frames.reset(mask)
-        ended = torch.from_numpy(np.asarray(mask, bool)).to(self._device)
-        self._state = self._state.masked_fill(ended[:, None], 0.0)
-
-    def load(self, weights: Weights) -> None:
-        """Take published weights, unless they are the ones it has."""
-        self._version = load_newer(self._network, weights, self._version)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""
-        own = {"generator": self._generator.get_state(), "state": self._state.cpu().clone()}
-        return own | self._frames.state_dict()
+        return super().state_dict() | self._frames.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        self._generator.set_state(state["generator"])
-        self._state = state["state"].to(self._device, copy=True)
+        super().load_state_dict(state)
         self._frames.load_state_dict(state)

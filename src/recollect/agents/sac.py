@@ -20,15 +20,11 @@ from recollect.agents.checks import Bounds, check
 from recollect.agents.one_agent import TransitionLearner, TransitionSettings
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import (
-    NetworkSettings,
-    TemperatureSettings,
-)
+from recollect.agents.settings import NetworkSettings, TemperatureSettings, network_options
 from recollect.agents.solo_policy import ActorCritic, SoloActor
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn.critics import Critics, Temperature
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
@@ -103,11 +99,7 @@ class SAC(TransitionLearner):
 
     def __init__(self, config: SACConfig, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how = network_options(config)
         group = env.groups[0]
         space = group.action_space
         if not isinstance(space, (spaces.Discrete, spaces.Box)):

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from recollect.learn.encoders import ENCODERS
+from recollect.learn.factories import resolve
+
 __all__ = [
     "ClippingSettings",
     "EpsilonSettings",
@@ -18,6 +21,7 @@ __all__ = [
     "ReplaySettings",
     "RolloutSettings",
     "TemperatureSettings",
+    "network_options",
 ]
 
 
@@ -156,3 +160,15 @@ class NetworkSettings:
     """Encoder of observations: auto (by the space), flat, or package.module:function(space)."""
     network: Any = "mlp"
     """Networks after the encoder: mlp, or package.module:function(inputs, outputs)."""
+
+
+def network_options(config: Any, *more: str) -> dict[str, Any]:
+    """What networks are made with: settings by their names, the encoder and the network of one's own found.
+
+    Args:
+        config: Settings that have hidden, and are ``NetworkSettings``.
+        more: Names of further settings.
+    """
+    found = {name: getattr(config, name) for name in ("hidden", "activation", "init", *more)}
+    parts = {"encoder": resolve("encoder", config.encoder, ENCODERS)}
+    return {**found, **parts, "network": resolve("network", config.network, {"mlp": None})}

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm
-from recollect.agents.interface import Weights
-from recollect.agents.state import load_newer
+from recollect.agents.state import NetworkActor
 from recollect.envs.interface import AgentGroup
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.distributions import Distribution
@@ -120,7 +118,7 @@ def row_fields(group: AgentGroup, state_size: int, *, critic: bool) -> dict[str,
 
 
 @final
-class SoloActor:
+class SoloActor(NetworkActor):
     """An agent in each of some environments.
 
     Args:
@@ -142,13 +140,10 @@ class SoloActor:
         replayed: bool = False,
         random_steps: int = 0,
     ) -> None:
+        super().__init__(nn.ModuleList([network, obs_norm]), device, explore=explore, seed=seed)
         self._replayed, self._random_steps, self._num_envs = replayed, random_steps, num_envs
-        self._acting = nn.ModuleList([network, obs_norm])
-        self._network, self._obs_norm, self._device, self._explore = network, obs_norm, device, explore
-        self._generator = torch.Generator(device).manual_seed(seed)
+        self._network, self._obs_norm = network, obs_norm
         self._states = {name: part.initial_state(num_envs)[:, 0] for name, part in network.recurrent.items()}
-        """Recurrent states before the next step, ``[E, size]``."""
-        self._version = -1
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -179,23 +174,3 @@ class SoloActor:
             return head.to_env(head.distribution(even, mask).sample(self._generator))
         action = torch.empty(self._num_envs, head.box.width, device=self._device)
         return head.to_env(action.uniform_(-1, 1, generator=self._generator))
-
-    def reset(self, mask: Any) -> None:
-        """Reset what is kept of an episode where it ended, ``[E]``."""
-        if self._states:
-            ended = torch.from_numpy(np.asarray(mask)).to(self._device)
-            self._states = {name: state.masked_fill(ended[:, None], 0.0) for name, state in self._states.items()}
-
-    def load(self, weights: Weights) -> None:
-        """Take published weights, unless they are the ones it has."""
-        self._version = load_newer(self._acting, weights, self._version)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything to go on from but the weights."""
-        states = {name: state.cpu().clone() for name, state in self._states.items()}
-        return {"generator": self._generator.get_state(), **states}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self._generator.set_state(state["generator"])
-        self._states = {name: state[name].to(self._device, copy=True) for name in self._states}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -21,7 +22,7 @@ from recollect.learn.optimizers import (
 )
 from recollect.learn.polyak import Polyak
 
-__all__ = ["NetworkLearner", "Networks", "Trained", "below", "load_newer"]
+__all__ = ["NetworkActor", "NetworkLearner", "Networks", "Trained", "below", "load_newer"]
 
 
 @final
@@ -174,6 +175,46 @@ class NetworkLearner:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self.networks.load_state_dict(state)
+
+
+class NetworkActor:
+    """What actors have in common: the networks they act with, their randomness, and states of open episodes.
+
+    Args:
+        acting: Networks, which become this actor's own.
+        explore: Whether to explore.
+    """
+
+    def __init__(self, acting: nn.Module, device: torch.device, *, explore: bool, seed: int) -> None:
+        self._acting, self._device, self._explore = acting, device, explore
+        self._generator = torch.Generator(device).manual_seed(seed)
+        self._states: dict[str, Tensor] = {}
+        """Recurrent states and the like before the next step, ``[E, ...]``; 0 as episodes begin."""
+        self._version = -1
+
+    def reset(self, mask: Any) -> None:
+        """Reset what is kept of an episode where it ended, ``[E]``."""
+        if self._states:
+            ended = self._ended(mask)
+            for name, state in self._states.items():
+                self._states[name] = state.masked_fill(ended.view(-1, *[1] * (state.ndim - 1)), 0)
+
+    def load(self, weights: Weights) -> None:
+        """Take published weights, unless they are the ones it has."""
+        self._version = load_newer(self._acting, weights, self._version)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything to go on from but the weights."""
+        states = {name: state.cpu().clone() for name, state in self._states.items()}
+        return {"generator": self._generator.get_state(), **states}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self._generator.set_state(state["generator"])
+        self._states = {name: state[name].to(self._device, copy=True) for name in self._states}
+
+    def _ended(self, mask: Any) -> Tensor:
+        return torch.from_numpy(np.asarray(mask, bool)).to(self._device)
 
 
 def below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

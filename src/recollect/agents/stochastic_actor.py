@@ -6,15 +6,13 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic, one_step
-from recollect.agents.interface import Weights
 from recollect.agents.mean_field import MeanField
 from recollect.agents.policy_modules import LikeliestPolicy
-from recollect.agents.state import NetworkLearner, load_newer
+from recollect.agents.state import NetworkActor, NetworkLearner
 from recollect.envs.interface import AgentGroup
 from recollect.learn.policy_heads import policy_head
 from recollect.schema import Field
@@ -61,7 +59,7 @@ def row_fields(
 
 
 @final
-class StochasticActor:
+class StochasticActor(NetworkActor):
     """All agents in some environments.
 
     Args:
@@ -80,19 +78,16 @@ class StochasticActor:
         seed: int,
         mean_field: MeanField | None = None,
     ) -> None:
-        self._acting, self._device, self._explore = acting, device, explore
-        self._mean_field = mean_field
+        super().__init__(acting, device, explore=explore, seed=seed)
+        self._obs_norm, self._mean_field = acting.obs_norm, mean_field
         self._policies: list[StochasticPolicy] = list(acting.policies)  # type: ignore[arg-type]
         self._critics: list[ValueCritic] = list(acting.critics) if explore else []  # type: ignore[arg-type]
-        self._generator = torch.Generator(device).manual_seed(seed)
-        self._version = -1
         named: list[tuple[str, Sequence[StochasticPolicy | ValueCritic]]] = [
             ("policy_state", self._policies),
             ("value_state", self._critics),
         ]
         parts = {f"{index}.{name}": each.networks for name, every in named for index, each in enumerate(every)}
         self._states = {name: part.initial_state(num_envs) for name, part in parts.items() if part.state_size}
-        """Recurrent states before the next step, ``[E, A, size]``."""
         if mean_field is not None and mean_field.enabled:
             for index, policy in enumerate(self._policies):  # what was done last is a state of its own
                 shape = (num_envs, len(policy.group), mean_field.width(policy.group))
@@ -101,7 +96,7 @@ class StochasticActor:
     @torch.no_grad()
     def act(self, obs: Mapping[str, Any], _step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
         """Actions, and with exploration their log-probabilities, values, and the states that they came from."""
-        seen = self._acting.obs_norm(from_env(obs, self._device))
+        seen = self._obs_norm(from_env(obs, self._device))
         actions: dict[str, Any] = {}
         extras: dict[str, Any] = {}
         for index, policy in enumerate(self._policies):
@@ -142,25 +137,6 @@ class StochasticActor:
     def _after(self, index: int, name: str, state: Tensor | None) -> None:
         if state is not None:
             self._states[f"{index}.{name}"] = state
-
-    def reset(self, mask: Any) -> None:
-        """Reset what is kept of an episode where it ended, ``[E]``."""
-        ended = torch.from_numpy(np.asarray(mask)).to(self._device)
-        self._states = {name: state.masked_fill(ended[:, None, None], 0.0) for name, state in self._states.items()}
-
-    def load(self, weights: Weights) -> None:
-        """Take published weights, unless they are the ones it has."""
-        self._version = load_newer(self._acting, weights, self._version)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything to go on from but the weights."""
-        states = {name: state.cpu().clone() for name, state in self._states.items()}
-        return {"generator": self._generator.get_state(), **states}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self._generator.set_state(state["generator"])
-        self._states = {name: state[name].to(self._device, copy=True) for name in self._states}
 
 
 class StochasticLearner(NetworkLearner):

@@ -17,11 +17,10 @@ from recollect.agents.checks import Bounds, check
 from recollect.agents.one_agent import TransitionLearner, TransitionSettings
 from recollect.agents.policy_modules import TanhAction
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings
+from recollect.agents.settings import NetworkSettings, network_options
 from recollect.agents.td3_actor import DeterministicActor, TanhPolicy
 from recollect.envs.interface import Env
 from recollect.learn.critics import Critics
-from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
@@ -100,11 +99,7 @@ class TD3(TransitionLearner):
 
     def __init__(self, config: TD3Config, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how: dict[str, Any] = {
-            **{name: getattr(config, name) for name in ("hidden", "activation", "init")},
-            "encoder": resolve("encoder", config.encoder, ENCODERS),
-            "network": resolve("network", config.network, {"mlp": None}),
-        }
+        how = network_options(config)
         group = env.groups[0]
         super().__init__(config, env, device, seed)
         with self.networks.seeded() as generator:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-import numpy as np
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
-from recollect.agents.interface import Weights
-from recollect.agents.state import load_newer
+from recollect.agents.state import NetworkActor, below
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.learn.actions import BoxActions
@@ -66,7 +64,7 @@ class TanhPolicy(nn.Module):
 
 
 @final
-class DeterministicActor:
+class DeterministicActor(NetworkActor):
     """An agent in each of some environments.
 
     Args:
@@ -89,11 +87,10 @@ class DeterministicActor:
         scale: float,
         random_steps: int,
     ) -> None:
-        self._policy, self._device, self._explore = policy, device, explore
+        super().__init__(policy, device, explore=explore, seed=seed)
+        self._policy = policy
         self._noise: Any = NOISES[noise]()
         self._scale, self._random_steps, self._num_envs = scale, random_steps, num_envs
-        self._generator = torch.Generator(device).manual_seed(seed)
-        self._version = -1
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -109,19 +106,14 @@ class DeterministicActor:
 
     def reset(self, mask: Any) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
-        self._noise.reset(torch.from_numpy(np.asarray(mask)).to(self._device))
-
-    def load(self, weights: Weights) -> None:
-        """Take published weights, unless they are the ones it has."""
-        self._version = load_newer(self._policy, weights, self._version)
+        self._noise.reset(self._ended(mask))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""
         noise = {f"noise.{name}": value.cpu() for name, value in self._noise.state_dict().items()}
-        return {"generator": self._generator.get_state(), **noise}
+        return super().state_dict() | noise
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        self._generator.set_state(state["generator"])
-        noise = {name.removeprefix("noise."): value for name, value in state.items() if name.startswith("noise.")}
-        self._noise.load_state_dict({name: value.to(self._device) for name, value in noise.items()})
+        super().load_state_dict(state)
+        self._noise.load_state_dict({name: value.to(self._device) for name, value in below(state, "noise.").items()})

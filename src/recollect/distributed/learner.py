@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -184,9 +183,7 @@ class ShardLearner(Iterator[Batch]):
     def __enter__(self) -> ShardLearner:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ---- by calls --------------------------------------------------------------------------------------------------

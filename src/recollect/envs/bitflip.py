@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.dice import Dice, kept, restored, seeds_for
+from recollect.envs.built_in import BuiltIn
+from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.errors import OptionError
@@ -17,7 +18,7 @@ __all__ = ["BitFlip"]
 
 
 @final
-class BitFlip:
+class BitFlip(BuiltIn):
     """Flip one bit a step until all match the goal; reward -1 a step until then (Andrychowicz et al. 2017).
 
     Observations follow Gymnasium's goal interface: ``observation`` and ``achieved_goal`` are the bits, ``desired_goal``
@@ -44,9 +45,9 @@ class BitFlip:
         self.bits = np.zeros((self.num_envs, bits), np.float32)
         self.goal = np.zeros((self.num_envs, bits), np.float32)
         self.time = np.zeros(self.num_envs, np.int64)
-        self._dice: Dice | None = None
 
-    def _seen(self) -> dict[str, Array]:
+    def look(self) -> dict[str, Array]:
+        """Bits as they are and as they are wanted."""
         now, goal = self.bits[:, None].copy(), self.goal[:, None].copy()
         return {"obs/observation": now, "obs/achieved_goal": now.copy(), "obs/desired_goal": goal}
 
@@ -59,20 +60,13 @@ class BitFlip:
     def _own(self) -> dict[str, Array]:
         return {"bits": self.bits, "goal": self.goal, "time": self.time}
 
-    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Reset all environments and return their observations."""
-        if seed is not None or self._dice is None:
-            self._dice = Dice(seeds_for(seed, self.num_envs))
-        self._begin(np.arange(self.num_envs), self._dice)
-        return self._seen()
-
     def step(self, action: Mapping[str, Any] | Any) -> Step:
         """Flip a bit."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
         given = plain_actions(self.groups, action)["action"]
         chosen = choices("action", given, (self.num_envs, 1), self._bits)
-        before, every = self._seen(), np.arange(self.num_envs)
+        before, every = self.look(), np.arange(self.num_envs)
         self.bits[every, chosen[:, 0]] = 1 - self.bits[every, chosen[:, 0]]
         self.time += 1
         reached = self.compute_terminated(self.bits, self.goal, {})
@@ -81,9 +75,9 @@ class BitFlip:
         row: dict[str, Any] = {**before, "action": chosen, "reward": reward[:, None]}
         row |= {"terminated": reached, "truncated": truncated}
         if (reached | truncated).any():
-            row |= {key.replace("obs/", "final_obs/", 1): value for key, value in self._seen().items()}
+            row |= {key.replace("obs/", "final_obs/", 1): value for key, value in self.look().items()}
             self._begin(np.flatnonzero(reached | truncated), self._dice)
-        return Step(self._seen(), row, reached, truncated, {"is_success": reached})
+        return Step(self.look(), row, reached, truncated, {"is_success": reached})
 
     def compute_reward(self, achieved: Any, desired: Any, _info: Any = None) -> Array:
         """0 where a goal was achieved, else -1, ``[B]``."""
@@ -102,17 +96,3 @@ class BitFlip:
             for place, value in enumerate(values):
                 canvas.box(place + 0.05, row, 0.9, 0.9, (66, 133, 244) if value else (224, 224, 224))
         return canvas.pixels()
-
-    def close(self) -> None:
-        """Nothing to release."""
-
-    def snapshot(self) -> dict[str, Array]:
-        """The full state, for ``restore``."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before snapshot", "snapshot")
-        return kept(self._own(), self._dice)
-
-    def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Restore a snapshot and return the observations."""
-        self._dice = restored(state, self._own(), self._dice, self.num_envs)
-        return self._seen()

@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.errors import OptionError
 
-__all__ = ["Dice", "kept", "restored", "seeds", "seeds_for"]
+__all__ = ["Dice", "seeds", "seeds_for"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -88,30 +88,6 @@ class Dice:
     def restore(self, state: Mapping[str, Array]) -> None:
         """Restore a snapshot."""
         self._key, self._episode, self._place = (np.array(state[k], np.uint64) for k in ("key", "episode", "place"))
-
-
-def kept(own: Mapping[str, Array], dice: Dice) -> dict[str, Array]:
-    """A snapshot: copies of an environment's arrays, and its generator's state."""
-    copies = {name: value.copy() for name, value in own.items()}
-    return copies | {f"dice/{name}": value for name, value in dice.snapshot().items()}
-
-
-def restored(state: Mapping[str, Array], own: Mapping[str, Array], dice: Dice | None, count: int) -> Dice:
-    """Restore an environment's arrays from a snapshot, if all of them fit; returns the restored generator."""
-    fresh = Dice(range(count)).snapshot()
-    expected = {name: value.shape for name, value in own.items()}
-    expected |= {f"dice/{name}": value.shape for name, value in fresh.items()}
-    for name, shape in expected.items():
-        given = np.shape(state[name]) if name in state else "nothing"
-        if given != shape:
-            raise OptionError(f"state[{name!r}]", f"have shape {shape}", given)
-        if not np.isfinite(state[name]).all():
-            raise OptionError(f"state[{name!r}]", "be finite", "NaN or infinity")
-    for name, value in own.items():
-        value[...] = state[name]
-    dice = Dice(range(count)) if dice is None else dice
-    dice.restore({name: state[f"dice/{name}"] for name in fresh})
-    return dice
 
 
 def _mix(word: Array) -> Array:

@@ -8,7 +8,6 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, TypeAlias, final
 
 from recollect.errors import StorageError
@@ -60,9 +59,7 @@ class Prefetch(Iterator[Any]):
     def __enter__(self) -> Prefetch:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ from recollect.errors import OptionError, RunError
 from recollect.learn import kernels
 from recollect.memory import Memory, Shared
 from recollect.train.callbacks import RunState
-from recollect.train.collect import Collected, act_and_append
+from recollect.train.collect import Collected, Going, act_and_append
 from recollect.train.environments import make_env
 from recollect.train.metrics import EpisodeReturns, reward_names
 from recollect.train.settings import RunConfig
@@ -216,14 +216,7 @@ class ActorProcesses:
             self._processes.append(process)
             self._pipes.append(pipe)
 
-    def resume(
-        self,
-        memory: RunMemory,
-        actor: Mapping[str, Any],  # noqa: ARG002 - actor processes start afresh
-        env: Mapping[str, Any] | None,  # noqa: ARG002
-        returns: Mapping[str, Any],  # noqa: ARG002
-        seed: int,
-    ) -> None:
+    def resume(self, memory: RunMemory, going: Going, seed: int) -> None:  # noqa: ARG002 - actor processes start afresh
         """Resume with a memory; environments are reset."""
         assert isinstance(memory, Memory)
         self._memory = memory
@@ -254,9 +247,9 @@ class ActorProcesses:
         self._board.published.write(weights, self._versions)
         self._board.learner[0] = updates
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
+    def state(self) -> Going:
         """Nothing: actor processes start afresh."""
-        return {}, None, {}
+        return Going({}, None, {})
 
     def metrics(self) -> dict[str, float]:
         """Nothing."""

@@ -26,7 +26,7 @@ from recollect.envs.dice import seeds
 from recollect.errors import OptionError, RunError
 from recollect.learn import kernels
 from recollect.train.callbacks import RunState
-from recollect.train.collect import Collected, act_and_append
+from recollect.train.collect import Collected, Going, act_and_append
 from recollect.train.environments import make_env
 from recollect.train.metrics import EpisodeReturns, reward_names
 from recollect.train.settings import RunConfig
@@ -183,14 +183,7 @@ class ClusterActors:
         for index in range(self._run.actors):
             self._start(index)
 
-    def resume(
-        self,
-        memory: RunMemory,
-        actor: Mapping[str, Any],  # noqa: ARG002 - remote actors start afresh
-        env: Mapping[str, Any] | None,  # noqa: ARG002
-        returns: Mapping[str, Any],  # noqa: ARG002
-        seed: int,
-    ) -> None:
+    def resume(self, memory: RunMemory, going: Going, seed: int) -> None:  # noqa: ARG002 - remote actors start afresh
         """Resume with a memory; environments are reset."""
         assert isinstance(memory, ShardedMemory)
         self._memory = memory
@@ -239,9 +232,9 @@ class ClusterActors:
             found["cluster/actor_lag"] = float(self._versions - np.mean(versions))
         return {**found, **self._memory.take_metrics()}
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
+    def state(self) -> Going:
         """Nothing: remote actors start afresh."""
-        return {}, None, {}
+        return Going({}, None, {})
 
     def close(self) -> None:
         """Stop all actors, once their rows have been stored, and the shards."""

@@ -14,7 +14,7 @@ from recollect.memory import Memory
 from recollect.train.metrics import EpisodeReturns
 from recollect.train.sharded import RunMemory, ShardedMemory
 
-__all__ = ["Collected", "Collector", "LocalCollector", "act_and_append", "reset_mask"]
+__all__ = ["Collected", "Collector", "Going", "LocalCollector", "act_and_append", "reset_mask"]
 
 
 class Collected(NamedTuple):
@@ -24,6 +24,17 @@ class Collected(NamedTuple):
     episodes: int
     returns: Mapping[str, Any]
     """Returns and lengths of the episodes that ended, by name."""
+
+
+class Going(NamedTuple):
+    """What is going on in environments, to go on with later."""
+
+    actor: Mapping[str, Any]
+    """The actor's state."""
+    env: Mapping[str, Any] | None
+    """The environments' snapshot; None: they have none, and are reset."""
+    returns: Mapping[str, Any]
+    """Returns of open episodes."""
 
 
 class Films(Protocol):
@@ -56,18 +67,11 @@ class Collector(Protocol):
     def begin(self, seed: int) -> None:
         """Reset all environments."""
 
-    def resume(
-        self,
-        memory: RunMemory,
-        actor: Mapping[str, Any],
-        env: Mapping[str, Any] | None,
-        returns: Mapping[str, Any],
-        seed: int,
-    ) -> None:
+    def resume(self, memory: RunMemory, going: Going, seed: int) -> None:
         """Resume from a state; environments without snapshots are reset."""
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
-        """The actor's state, the environments' if they can be saved, and returns of open episodes."""
+    def state(self) -> Going:
+        """What ``resume`` goes on from."""
 
     def metrics(self) -> dict[str, float]:
         """Further metrics to log."""
@@ -92,21 +96,14 @@ class LocalCollector:
         self.obs = guarded(self._env.name, "reset", lambda: self._env.reset(seed=seed))
         check_finite(self._env, self.obs, 0)
 
-    def resume(
-        self,
-        memory: RunMemory,
-        actor: Mapping[str, Any],
-        env: Mapping[str, Any] | None,
-        returns: Mapping[str, Any],
-        seed: int,
-    ) -> None:
+    def resume(self, memory: RunMemory, going: Going, seed: int) -> None:
         """Resume from a state; environments without snapshots are reset."""
         assert not isinstance(memory, ShardedMemory)
         self._memory = memory
-        self._actor.load_state_dict(actor)
-        if env is not None and isinstance(self._env, Snapshots):
-            self.obs = self._env.restore(env)
-            self._returns.load_state_dict(returns)
+        self._actor.load_state_dict(going.actor)
+        if going.env is not None and isinstance(self._env, Snapshots):
+            self.obs = self._env.restore(going.env)
+            self._returns.load_state_dict(going.returns)
             return
         self.begin(seed)
         self._memory.cut()
@@ -125,10 +122,10 @@ class LocalCollector:
         """The actor takes them at once."""
         self._actor.load(weights)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, list[float]]]:
-        """The actor's state, the environments' if they can be saved, and returns of open episodes."""
+    def state(self) -> Going:
+        """What ``resume`` goes on from."""
         kept = self._env.snapshot() if isinstance(self._env, Snapshots) else None
-        return self._actor.state_dict(), kept, self._returns.state_dict()
+        return Going(self._actor.state_dict(), kept, self._returns.state_dict())
 
     def metrics(self) -> dict[str, float]:
         """Nothing."""

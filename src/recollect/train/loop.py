@@ -28,7 +28,7 @@ from recollect.train import checkpoint
 from recollect.train.actors import ActorProcesses
 from recollect.train.callbacks import Callback, RunState, call
 from recollect.train.cluster import ClusterActors
-from recollect.train.collect import Collector, LocalCollector
+from recollect.train.collect import Collector, Going, LocalCollector
 from recollect.train.config_file import read_run, same_settings, with_imports, write_config
 from recollect.train.environments import make_drawable_env, make_env
 from recollect.train.evaluate import evaluate, record_video
@@ -228,7 +228,7 @@ class _Run:
         self._records = self._open_records(after=state.steps)
         with checkpoint.fitting(self._folder):
             again = (self._env_seed + state.steps) % 2**63
-            self._collector.resume(self._memory, actor, env, counters["returns"], again)
+            self._collector.resume(self._memory, Going(actor, env, counters["returns"]), again)
         self._collector.publish(self._learner.weights(), state.updates)
 
     def _open_records(self, after: int | None = None) -> Records:

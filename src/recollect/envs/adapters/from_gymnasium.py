@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
-from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, seed31
+from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, rendered, seed31
 from recollect.envs.adapters.sync import action_rules, check_actions, check_started, final_names
 from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
@@ -76,10 +76,7 @@ class FromGymnasium:
 
     def render(self) -> Array:
         """An image, if the environment was made with ``render_mode="rgb_array"``."""
-        picture = self._env.render()
-        if not isinstance(picture, np.ndarray):
-            raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(self._env.render_mode))
-        return picture
+        return rendered(self._env)
 
     def close(self) -> None:
         """Close it."""

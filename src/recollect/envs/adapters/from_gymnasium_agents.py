@@ -9,10 +9,9 @@ import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.adapters.single_env import SingleStep, flat, is_number, leaves, nest, seed31, stack
+from recollect.envs.adapters.single_env import SingleStep, flat, is_number, leaves, nest, rendered, seed31, stack
 from recollect.envs.checks import check_shape
 from recollect.envs.interface import AgentGroup, Array
-from recollect.errors import OptionError
 from recollect.schema.spaces import by_kind
 
 __all__ = ["FromGymnasiumAgents", "has_agents"]
@@ -81,10 +80,7 @@ class FromGymnasiumAgents:
 
     def render(self) -> Array:
         """An image, if the environment was made with ``render_mode="rgb_array"``."""
-        picture = self._env.render()
-        if not isinstance(picture, np.ndarray):
-            raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(self._env.render_mode))
-        return picture
+        return rendered(self._env)
 
     def close(self) -> None:
         """Close it."""

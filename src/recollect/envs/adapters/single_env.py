@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.interface import AgentGroup, Array
+from recollect.errors import OptionError
 
-__all__ = ["SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "seed31", "stack"]
+__all__ = ["SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "rendered", "seed31", "stack"]
 
 
 class SingleStep(NamedTuple):
@@ -99,3 +101,11 @@ def seed31(seed: int | None) -> int | None:
 def stack(parts: list[dict[str, Array]]) -> dict[str, Array]:
     """Arrays by name, stacked along a new first axis."""
     return {key: np.array([part[key] for part in parts]) for key in parts[0]}
+
+
+def rendered(env: gymnasium.Env[Any, Any]) -> Array:
+    """An image of an environment."""
+    picture = env.render()
+    if not isinstance(picture, np.ndarray):
+        raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(env.render_mode))
+    return picture

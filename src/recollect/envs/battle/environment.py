@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.envs.battle.rules import ATTACKS, HIT_POINTS, MOVES, WALL, Field
-from recollect.envs.dice import Dice, kept, restored, seeds_for
+from recollect.envs.built_in import BuiltIn
+from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.errors import OptionError
@@ -24,7 +25,7 @@ _KILL = 5.0
 
 
 @final
-class Battle:
+class Battle(BuiltIn):
     """Two large teams, red and blue, that learn to beat each other.
 
     Observations are uint8 images of the 13 x 13 cells around an agent, masked to a circle; channels are walls, own
@@ -71,15 +72,7 @@ class Battle:
         self.report_names: tuple[str, ...] = ("red_won", "blue_won")
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
-        self._dice: Dice | None = None
         self._seen: dict[str, Array] = {}
-
-    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Reset all environments and return their observations."""
-        if seed is not None or self._dice is None:
-            self._dice = Dice(seeds_for(seed, self.num_envs))
-        self._begin(np.arange(self.num_envs), self._dice)
-        return self.look()
 
     def _begin(self, rows: Array, dice: Dice) -> None:
         dice.begin(rows)
@@ -170,22 +163,8 @@ class Battle:
 
         return list(LEGEND)
 
-    def close(self) -> None:
-        """Nothing to release."""
-
     def _own(self) -> dict[str, Array]:
         return {"pos": self.field.pos, "hit_points": self.field.hit_points, "time": self.time}
-
-    def snapshot(self) -> dict[str, Array]:
-        """The full state as arrays, for ``restore``."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before snapshot", "snapshot")
-        return kept(self._own(), self._dice)
-
-    def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Restore a snapshot of the same setup and return the observations."""
-        self._dice = restored(state, self._own(), self._dice, self.num_envs)
-        return self.look()
 
 
 def _final(key: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.dice import Dice, kept, restored, seeds_for
+from recollect.envs.built_in import BuiltIn
+from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.marines import views
 from recollect.envs.marines.battle import HIT_POINTS, Battle
@@ -21,7 +22,7 @@ _KILL, _WIN, _MOST = 10.0, 200.0, 20.0
 
 
 @final
-class Marines:
+class Marines(BuiltIn):
     """Marines controlled by agents against scripted marines.
 
     Args:
@@ -72,17 +73,9 @@ class Marines:
         self.report_names: tuple[str, ...] = ("battle_won",)
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
-        self._dice: Dice | None = None
         self._seen: dict[str, Array] = {}
         self._pushes = np.array([(0.0, 0.0), (0.0, 0.0), *views.MOVES, *[(0.0, 0.0)] * enemies]).T.copy()
         self._aims = np.array([-1] * views.FIRST_ATTACK + [allies + j for j in range(enemies)])
-
-    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Reset all environments and return their observations."""
-        if seed is not None or self._dice is None:
-            self._dice = Dice(seeds_for(seed, self.num_envs))
-        self._begin(np.arange(self.num_envs), self._dice)
-        return self.look()
 
     def _begin(self, rows: Array, dice: Dice) -> None:
         dice.begin(rows)
@@ -177,9 +170,6 @@ class Marines:
 
         return list(LEGEND)
 
-    def close(self) -> None:
-        """Nothing to release."""
-
     def _own(self) -> dict[str, Array]:
         battle = self.battle
         return {
@@ -191,14 +181,3 @@ class Marines:
             "time": self.time,
             "last": self.last,
         }
-
-    def snapshot(self) -> dict[str, Array]:
-        """The full state as arrays, for ``restore``."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before snapshot", "snapshot")
-        return kept(self._own(), self._dice)
-
-    def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Restore a snapshot of the same setup and return the observations."""
-        self._dice = restored(state, self._own(), self._dice, self.num_envs)
-        return self.look()

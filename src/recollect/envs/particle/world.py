@@ -12,7 +12,8 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.dice import Dice, kept, restored, seeds_for
+from recollect.envs.built_in import BuiltIn
+from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, notify, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.envs.particle.actions import Controls
@@ -30,7 +31,7 @@ _NO_FORCE = -40.0  # margins of depth beyond which the soft wall's force is belo
 
 
 @final
-class World:
+class World(BuiltIn):
     """Vectorised environments of one scenario.
 
     Args:
@@ -99,7 +100,6 @@ class World:
 
         self.at_end: Callable[[int], None] | None = None
         """Called with the index of an environment whose episode ended, while ``render`` still shows its last state."""
-        self._dice: Dice | None = None
         self.drawn = {name: np.zeros(self.num_envs, np.int64) for name in scenario.draws}
         """Each episode's random draws, by the scenario's names."""
         self._spans = self._group_spans()
@@ -125,13 +125,6 @@ class World:
         return AgentGroup(name, names, _endless(self._buffers[name].shape[1]), self._controls.space(first))
 
     # ---- playing ---------------------------------------------------------------------------------------------------
-
-    def reset(self, seed: int | Sequence[int] | None = None) -> dict[str, Array]:
-        """Reset all environments and return their observations."""
-        if seed is not None or self._dice is None:
-            self._dice = Dice(seeds_for(seed, self.num_envs))
-        self._begin(np.arange(self.num_envs), self._dice)
-        return self.look()
 
     def _begin(self, rows: Array, dice: Dice) -> None:
         dice.begin(rows)
@@ -189,9 +182,6 @@ class World:
         self._seen = seen
         return Step(dict(seen), row, terminated, truncated, info)
 
-    def close(self) -> None:
-        """Nothing to release."""
-
     def render(self, index: int = 0) -> Array:
         """An image of one environment, RGB bytes."""
         from recollect.envs.particle.drawing import draw
@@ -206,20 +196,9 @@ class World:
 
     # ---- snapshots -------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Array]:
-        """The full state as arrays, for ``restore``."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before snapshot", "snapshot")
-        return kept(self._own(), self._dice)
-
     def _own(self) -> dict[str, Array]:
         own = {"pos": self.pos, "vel": self.vel, "said": self.said, "time": self.time}
         return own | {f"drawn/{name}": value for name, value in self.drawn.items()}
-
-    def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Restore a snapshot of the same scenario and return the observations."""
-        self._dice = restored(state, self._own(), self._dice, self.num_envs)
-        return self.look()
 
     # ---- physics ---------------------------------------------------------------------------------------------------
 
