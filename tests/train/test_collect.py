@@ -88,8 +88,9 @@ def test_states_begin_anew_where_lanes_wait(vector: str, tmp_path: Path, monkeyp
 
     def note(self: QMIXActor, seen: Any, step: int = 0) -> Any:
         for lane, obs in enumerate(seen["obs"]):
-            states = self.state_dict()["0.state"].view(len(seen["obs"]), -1)[lane]
-            before[obs.tobytes()] = (states.any().item(), int(self._last[0][lane].max()))
+            kept = self.state_dict()
+            states = kept["0.state"].view(len(seen["obs"]), -1)[lane]
+            before[obs.tobytes()] = (states.any().item(), int(kept["0.last_action"][lane].max()))
         return act(self, seen, step)
 
     monkeypatch.setattr(QMIXActor, "act", note)
