@@ -18,7 +18,7 @@ from recollect.agents.one_agent import TransitionLearner, TransitionSettings, ob
 from recollect.agents.policy_modules import BestAction
 from recollect.agents.q_actor import QActor
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import EpsilonSettings, NetworkSettings, network_options
+from recollect.agents.settings import EpsilonSettings, NetworkSettings, QSettings, network_options
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.exploration import greedy
@@ -35,18 +35,13 @@ __all__ = ["DQN", "DQNConfig"]
 
 @final
 @dataclass(frozen=True)
-class DQNConfig(NetworkSettings, EpsilonSettings, TransitionSettings):
+class DQNConfig(NetworkSettings, QSettings, EpsilonSettings, TransitionSettings):
     """DQN: deep Q-learning; double, dueling, prioritised, noisy, distributional, or all of it (Rainbow)."""
 
     default_num_envs: ClassVar[int] = 4
 
     batch_size: int = 64
-    capacity: int = 100_000
     update_every: int = 2
-    per_beta_steps: int = 100_000
-    double_q: bool = True
-    """Double Q-learning (van Hasselt et al. 2016): the online network chooses the next action, the target network
-    evaluates it."""
     dueling: bool = False
     """Dueling networks: separate streams for value and advantages (Wang et al. 2016)."""
     distribution: Literal["none", "c51", "qr"] = "none"
@@ -59,18 +54,6 @@ class DQNConfig(NetworkSettings, EpsilonSettings, TransitionSettings):
     """Upper end of c51's support."""
     noisy_sigma: float = 0.0
     """Initial sigma of noisy layers (Fortunato et al. 2018; .5); 0: epsilon-greedy exploration."""
-    lr: float = 1e-3
-    """Learning rate."""
-    eps: float = 1e-8
-    """Adam's epsilon."""
-    tau: float = 0.01
-    """Polyak factor tau of the target network; 1: a hard copy."""
-    target_update_interval: int = 1
-    """Updates between updates of the target network."""
-    max_grad_norm: float = 10.0
-    td_loss: Any = "huber"
-    frame_stack: int = 1
-    """Frames that are stacked, by the memory while learning."""
     hidden: tuple[int, ...] = (128, 128)
     """Units of the hidden layers after the encoder; empty: none."""
     encoder: Any = "auto"

@@ -20,13 +20,7 @@ from recollect.agents.presets import mappo_presets
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import (
-    ClippingSettings,
-    NetworkSettings,
-    OptimizerSettings,
-    RolloutSettings,
-    network_options,
-)
+from recollect.agents.settings import PPOSettings, network_options
 from recollect.agents.state import Networks
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.envs.interface import AgentGroup, Env
@@ -52,7 +46,7 @@ _SUMMARIES = {
 
 @final
 @dataclass(frozen=True)
-class MAPPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSettings):
+class MAPPOConfig(PPOSettings):
     """Settings of MAPPO, IPPO, MAA2C, IA2C and MFAC."""
 
     default_num_envs: ClassVar[int] = 128

@@ -13,9 +13,10 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
+from recollect.agents.checks import Bounds, check
 from recollect.agents.interface import Schedule
 from recollect.agents.replay import replay_memory
-from recollect.agents.settings import HindsightSettings, OptimizerSettings, PERSettings, ReplaySettings
+from recollect.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
 from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
@@ -23,7 +24,7 @@ from recollect.learn.schedules import linear
 from recollect.memory import Batch, FrameStack, Hindsight, Memory, Storage
 from recollect.tensors import to_torch
 
-__all__ = ["Frames", "TransitionLearner", "TransitionSettings", "observed_space"]
+__all__ = ["ActorCriticSettings", "Frames", "TransitionLearner", "TransitionSettings", "observed_space"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,28 @@ class TransitionSettings(OptimizerSettings, HindsightSettings, PERSettings, Repl
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: transitions of n steps."""
         return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
+
+
+@dataclass(frozen=True)
+class ActorCriticSettings(NetworkSettings, TransitionSettings):
+    """Off-policy actor-critic learning of one agent."""
+
+    default_num_envs: ClassVar[int] = 1
+
+    learning_starts: int = 5_000
+    """Environment steps before the first update; their actions are uniform."""
+    update_every: float = 1.0
+    """Environment steps per update; below 1: several updates per step."""
+    actor_lr: float = 1e-3
+    """Learning rate of the policy."""
+    critic_lr: float = 1e-3
+    """Learning rate of the critics."""
+    tau: float = 0.005
+    """Polyak factor tau of the targets."""
+    hidden: tuple[int, ...] = (256, 256)
+
+    def __post_init__(self) -> None:
+        check(self, update_every=Bounds(0.01))
 
 
 @final

@@ -20,13 +20,7 @@ from recollect.agents.interface import Schedule
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import (
-    ClippingSettings,
-    NetworkSettings,
-    OptimizerSettings,
-    RolloutSettings,
-    network_options,
-)
+from recollect.agents.settings import PPOSettings, network_options
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
 from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
@@ -49,7 +43,7 @@ _SUMMARIES = {
 
 @final
 @dataclass(frozen=True)
-class PPOConfig(NetworkSettings, OptimizerSettings, ClippingSettings, RolloutSettings):
+class PPOConfig(PPOSettings):
     """Settings of PPO, A2C and PG."""
 
     default_num_envs: ClassVar[int] = 8

@@ -76,20 +76,6 @@ _EPYMARL_PPO: dict[str, Any] = {
     "init": "uniform",
 }
 _EPYMARL_A2C: dict[str, Any] = {**_EPYMARL_PPO, "epochs": 1, "actor_lr": 5e-4, "critic_lr": 5e-4}
-_PAPER: dict[str, Any] = {
-    "gamma": 0.99,
-    "bootstrap_on_truncation": False,
-    "epochs": 10,
-    "minibatches": 1,
-    "actor_lr": 7e-4,
-    "critic_lr": 7e-4,
-    "value_clip": 0.2,
-    "td_loss": "mse",
-    "reward": "sum",
-    "recurrent": True,
-    "hidden": (64, 64),
-    "activation": "tanh",
-}
 _XUANCE: dict[str, Any] = {
     "epochs": 10,
     "minibatches": 1,
@@ -98,6 +84,14 @@ _XUANCE: dict[str, Any] = {
     "value_clip": 0.2,
     "td_loss": "mse",
     "hidden": (64, 64),
+}
+_PAPER: dict[str, Any] = {
+    **_XUANCE,
+    "gamma": 0.99,
+    "bootstrap_on_truncation": False,
+    "reward": "sum",
+    "recurrent": True,
+    "activation": "tanh",
 }
 _MAPPO: dict[str, dict[str, dict[str, Any]]] = {
     "mappo": {"epymarl": _EPYMARL_PPO, "paper": _PAPER, "xuance": {**_XUANCE, "epochs": 1}},

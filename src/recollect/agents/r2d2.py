@@ -21,7 +21,7 @@ from recollect.agents.policy_modules import BestActionOfState
 from recollect.agents.recurrent_q import RecurrentQ, RecurrentQActor
 from recollect.agents.replay import sampler_of
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
+from recollect.agents.settings import EpsilonSettings, QSettings
 from recollect.agents.state import NetworkLearner, Networks
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
@@ -41,7 +41,7 @@ __all__ = ["R2D2", "R2D2Config"]
 
 @final
 @dataclass(frozen=True)
-class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings):
+class R2D2Config(QSettings, EpsilonSettings):
     """Settings of R2D2 and DRQN."""
 
     default_num_envs: ClassVar[int] = 8
@@ -55,29 +55,13 @@ class R2D2Config(EpsilonSettings, OptimizerSettings, PERSettings, ReplaySettings
     """Steps before them that only bring the recurrent state up to date."""
     stored_state: bool = True
     """Begin sequences from the recurrent state that the actor stored; otherwise from zeros."""
-    capacity: int = 100_000
     update_every: int = 4
     n_step: int = 3
     per_alpha: float = 0.6
-    per_beta_steps: int = 100_000
     priority_eta: float = 0.9
     """Eta of sequence priorities: eta max|td_error| + (1 - eta) mean|td_error|."""
     rescale: bool = True
     """Value rescaling h(x) = sgn(x) (sqrt(|x| + 1) - 1) + .001 x."""
-    double_q: bool = True
-    """Double Q-learning: the online network chooses the next action, the target network evaluates it."""
-    lr: float = 1e-3
-    """Learning rate."""
-    eps: float = 1e-8
-    """Adam's epsilon."""
-    tau: float = 0.01
-    """Polyak factor tau of the target network; 1: a hard copy."""
-    target_update_interval: int = 1
-    """Updates between updates of the target network."""
-    max_grad_norm: float = 10.0
-    td_loss: Any = "huber"
-    frame_stack: int = 1
-    """Frames that are stacked, by the memory while learning."""
     hidden: int = 64
     """Units of the layer before the GRU, and of the GRU."""
     encoder: Any = "auto"

@@ -9,18 +9,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm
-from recollect.agents.checks import Bounds, check
-from recollect.agents.one_agent import TransitionLearner, TransitionSettings
+from recollect.agents.one_agent import ActorCriticSettings, TransitionLearner
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings, TemperatureSettings, network_options
+from recollect.agents.settings import TemperatureSettings, network_options
 from recollect.agents.solo_policy import ActorCritic, SoloActor
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
@@ -35,25 +34,10 @@ __all__ = ["SAC", "SACConfig"]
 
 @final
 @dataclass(frozen=True)
-class SACConfig(NetworkSettings, TemperatureSettings, TransitionSettings):
+class SACConfig(TemperatureSettings, ActorCriticSettings):
     """SAC: soft actor-critic, continuous or discrete actions, with a learned temperature."""
 
-    default_num_envs: ClassVar[int] = 1
-
-    learning_starts: int = 5_000
-    """Environment steps before the first update; their actions are uniform."""
-    update_every: float = 1.0
-    """Environment steps per update; below 1: several updates per step."""
     actor_lr: float = 3e-4
-    """Learning rate of the policy."""
-    critic_lr: float = 1e-3
-    """Learning rate of the critics."""
-    tau: float = 0.005
-    """Polyak factor tau of the target critics."""
-    hidden: tuple[int, ...] = (256, 256)
-
-    def __post_init__(self) -> None:
-        check(self, update_every=Bounds(0.01))
 
     @property
     def name(self) -> str:

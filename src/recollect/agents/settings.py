@@ -12,12 +12,13 @@ from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 
 __all__ = [
-    "ClippingSettings",
     "EpsilonSettings",
     "HindsightSettings",
     "NetworkSettings",
     "OptimizerSettings",
     "PERSettings",
+    "PPOSettings",
+    "QSettings",
     "ReplaySettings",
     "RolloutSettings",
     "TemperatureSettings",
@@ -93,6 +94,29 @@ class EpsilonSettings:
 
 
 @dataclass(frozen=True)
+class QSettings(OptimizerSettings, PERSettings, ReplaySettings):
+    """Deep Q-learning of one agent."""
+
+    capacity: int = 100_000
+    per_beta_steps: int = 100_000
+    double_q: bool = True
+    """Double Q-learning (van Hasselt et al. 2016): the online network chooses the next action, the target network
+    evaluates it."""
+    lr: float = 1e-3
+    """Learning rate."""
+    eps: float = 1e-8
+    """Adam's epsilon."""
+    tau: float = 0.01
+    """Polyak factor tau of the target network; 1: a hard copy."""
+    target_update_interval: int = 1
+    """Updates between updates of the target network."""
+    max_grad_norm: float = 10.0
+    td_loss: Any = "huber"
+    frame_stack: int = 1
+    """Frames that are stacked, by the memory while learning."""
+
+
+@dataclass(frozen=True)
 class TemperatureSettings:
     """The temperature of maximum-entropy learning, tuned automatically."""
 
@@ -125,7 +149,23 @@ class RolloutSettings:
 
 
 @dataclass(frozen=True)
-class ClippingSettings:
+class NetworkSettings:
+    """Networks by default, or one's own."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Units of the hidden layers."""
+    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    """Activation of the hidden layers."""
+    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
+    """Initialisation of the weights."""
+    encoder: Any = "auto"
+    """Encoder of observations: auto (by the space), flat, or package.module:function(space)."""
+    network: Any = "mlp"
+    """Networks after the encoder: mlp, or package.module:function(inputs, outputs)."""
+
+
+@dataclass(frozen=True)
+class PPOSettings(NetworkSettings, OptimizerSettings, RolloutSettings):
     """Advantages by GAE, and the clipped surrogate of PPO."""
 
     gae_lambda: float = 0.95
@@ -144,22 +184,6 @@ class ClippingSettings:
     """Steps of the sequences that recurrent networks are trained on."""
     log_std: float = 0.0
     """Initial log standard deviation of continuous actions, in units where -1 to 1 spans the space."""
-
-
-@dataclass(frozen=True)
-class NetworkSettings:
-    """Networks by default, or one's own."""
-
-    hidden: tuple[int, ...] = (64, 64)
-    """Units of the hidden layers."""
-    activation: Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"] = "relu"
-    """Activation of the hidden layers."""
-    init: Literal["uniform", "xavier", "orthogonal"] = "uniform"
-    """Initialisation of the weights."""
-    encoder: Any = "auto"
-    """Encoder of observations: auto (by the space), flat, or package.module:function(space)."""
-    network: Any = "mlp"
-    """Networks after the encoder: mlp, or package.module:function(inputs, outputs)."""
 
 
 def network_options(config: Any, *more: str) -> dict[str, Any]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 import torch
 from torch import Tensor, nn
 
-from recollect.agents.checks import Bounds, check
-from recollect.agents.one_agent import TransitionLearner, TransitionSettings
+from recollect.agents.one_agent import ActorCriticSettings, TransitionLearner
 from recollect.agents.policy_modules import TanhAction
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings, network_options
+from recollect.agents.settings import network_options
 from recollect.agents.td3_actor import DeterministicActor, TanhPolicy
 from recollect.envs.interface import Env
 from recollect.learn.critics import Critics
@@ -31,15 +30,9 @@ __all__ = ["TD3", "TD3Config"]
 
 @final
 @dataclass(frozen=True)
-class TD3Config(NetworkSettings, TransitionSettings):
+class TD3Config(ActorCriticSettings):
     """Settings of TD3 and DDPG."""
 
-    default_num_envs: ClassVar[int] = 1
-
-    learning_starts: int = 5_000
-    """Environment steps before the first update; their actions are uniform."""
-    update_every: float = 1.0
-    """Environment steps per update; below 1: several updates per step."""
     twin_q: bool = True
     """Clipped double Q-learning: targets take the lower of two critics."""
     policy_delay: int = 2
@@ -52,16 +45,6 @@ class TD3Config(NetworkSettings, TransitionSettings):
     """Exploration noise: gaussian, or ou (Ornstein-Uhlenbeck)."""
     noise_scale: float = 0.1
     """Standard deviation of the exploration noise."""
-    actor_lr: float = 1e-3
-    """Learning rate of the policy."""
-    critic_lr: float = 1e-3
-    """Learning rate of the critics."""
-    tau: float = 0.005
-    """Polyak factor tau of the targets."""
-    hidden: tuple[int, ...] = (256, 256)
-
-    def __post_init__(self) -> None:
-        check(self, update_every=Bounds(0.01))
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ from recollect.errors import OptionError, RunError
 from recollect.learn import kernels
 from recollect.memory import Memory, Shared
 from recollect.train.callbacks import RunState
-from recollect.train.collect import Collected, Going, act_and_append
+from recollect.train.collect import ActorTask, Collected, Going, act_and_append
 from recollect.train.environments import make_env
 from recollect.train.metrics import EpisodeReturns, reward_names
 from recollect.train.settings import RunConfig
@@ -148,21 +148,15 @@ class _Board:
 
 @final
 @dataclass(frozen=True)
-class _Task:
+class _Task(ActorTask):
     """What an actor process is started with."""
 
-    index: int
-    env: str
-    algorithm: Algorithm
-    run: RunConfig
     memory: str
-    lanes: tuple[int, int]
     max_episodes: int | None
     quota: int
     schedule: Schedule
     first: tuple[int, int]
     """Steps and episodes that there were before all actors."""
-    seed: int
     parent: int
 
 

@@ -26,7 +26,7 @@ from recollect.envs.dice import seeds
 from recollect.errors import OptionError, RunError
 from recollect.learn import kernels
 from recollect.train.callbacks import RunState
-from recollect.train.collect import Collected, Going, act_and_append
+from recollect.train.collect import ActorTask, Collected, Going, act_and_append
 from recollect.train.environments import make_env
 from recollect.train.metrics import EpisodeReturns, reward_names
 from recollect.train.settings import RunConfig
@@ -47,23 +47,10 @@ _GROUPS = {"acting": 1, "control": 1}
 
 
 @final
-@dataclass(frozen=True)
-class _Task:
-    """What an actor is started with."""
-
-    index: int
-    env: str
-    algorithm: Algorithm
-    run: RunConfig
-    lanes: tuple[int, int]
-    seed: int
-
-
-@final
 class _RemoteActor:
     """Environments and an actor in a process of the cluster: one thread acts, another answers the learner."""
 
-    def __init__(self, task: _Task, shards: Shards) -> None:
+    def __init__(self, task: ActorTask, shards: Shards) -> None:
         torch.set_num_threads(1)
         import_modules(task.run.imports)
         kernels.use(task.run.kernels)
@@ -259,7 +246,7 @@ class ClusterActors:
         share = run.num_envs // run.actors
         self._starts += 1
         lanes = (index * share, (index + 1) * share)
-        task = _Task(index, self._env, self._algorithm, run, lanes, seeds(self._seed, self._starts)[-1])
+        task = ActorTask(index, self._env, self._algorithm, run, lanes, seeds(self._seed, self._starts)[-1])
         made = ray.remote(concurrency_groups=_GROUPS)(_RemoteActor)
         seat = self._seats[index]
         options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}

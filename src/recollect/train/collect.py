@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from recollect.agents.interface import Actor, Experience, Weights
+from recollect.agents.interface import Actor, Algorithm, Experience, Weights
 from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import Env, Snapshots, Step
 from recollect.memory import Memory
 from recollect.train.metrics import EpisodeReturns
+from recollect.train.settings import RunConfig
 from recollect.train.sharded import RunMemory, ShardedMemory
 
-__all__ = ["Collected", "Collector", "Going", "LocalCollector", "act_and_append", "reset_mask"]
+__all__ = ["ActorTask", "Collected", "Collector", "Going", "LocalCollector", "act_and_append", "reset_mask"]
 
 
 class Collected(NamedTuple):
@@ -35,6 +37,19 @@ class Going(NamedTuple):
     """The environments' snapshot; None: they have none, and are reset."""
     returns: Mapping[str, Any]
     """Returns of open episodes."""
+
+
+@dataclass(frozen=True)
+class ActorTask:
+    """What an actor in another process is started with."""
+
+    index: int
+    env: str
+    algorithm: Algorithm
+    run: RunConfig
+    lanes: tuple[int, int]
+    """Its lanes: the first, and the one after the last."""
+    seed: int
 
 
 class Films(Protocol):
