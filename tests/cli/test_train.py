@@ -136,6 +136,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             "got 'N'",
         ),
         (["maddpg", "simple", "--seeds", "1", "1"], "seeds must differ, got 1 1"),
+        (
+            ["dqn", "CartPole-v1", "--learning-rate", "1e-3"],
+            "flag must be one of this algorithm's, got --learning-rate. Did you mean --lr?",
+        ),
+        (
+            ["sac", "Pendulum-v1", "--learning_rate=1e-3"],
+            "flag must be one of this algorithm's, got --learning_rate. Did you mean --actor-lr or --critic-lr?",
+        ),
+        (["dqn", "CartPole-v1", "--buffer-size", "9"], "got --buffer-size. Did you mean --capacity?"),
         (["maddpg", "gymnasium:Nope-v1"], "environment must be one that Gymnasium can make, got 'Nope-v1'."),
         (["--resume=a", "--steps", "x"], "--steps must be a whole number, got 'x'"),
         (["--resume"], "--resume must be followed by a value, got nothing"),

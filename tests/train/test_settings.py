@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -39,5 +40,7 @@ def test_settings_that_numpy_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("steps", "every"), [(1_000_000, 50_000), (300, 15), (7, 1)])
 def test_about_twenty_evaluations_by_default(steps: int, every: int) -> None:
-    assert resolved(SMALL, RunConfig(steps=steps)).eval_every == every
+    settings = resolved(SMALL, RunConfig(steps=steps))
+    assert settings.eval_interval == every
+    assert dataclasses.replace(settings, steps=10 * steps).eval_interval == -(-10 * steps // 20)
     assert resolved(SMALL, RunConfig(steps=steps, eval_every=3)).eval_every == 3

@@ -11,7 +11,7 @@ import textwrap
 import time
 import tomllib
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, final
@@ -51,6 +51,15 @@ environments: recollect envs lists them
 recollect train {first} --help shows the flags of an algorithm."""
 
 
+_SYNONYMS = {
+    "learning_rate": ("lr", "actor_lr", "critic_lr"),
+    "total_timesteps": ("steps",),
+    "n_envs": ("num_envs",),
+    "buffer_size": ("capacity",),
+    "discount": ("gamma",),
+    "n_steps": ("rollout", "n_step"),
+}
+"""Other libraries' names of settings."""
 _OTHERS = {
     "folder": "The run's folder, instead of a new one under runs/.",
     "option": "An option of the environment, such as N=5; may be repeated.",
@@ -108,6 +117,7 @@ def train(arguments: Sequence[str]) -> int:
 def parsed_settings(algorithm: Any, settings: RunConfig, arguments: list[str]) -> _Flags:
     """Settings of an algorithm and of a run, overridden by flags."""
     preset = _preset(algorithm, arguments)
+    _refuse_synonyms(arguments, {f.name for kind in (preset, settings) for f in dataclasses.fields(kind)})
     chosen = _flags(preset, settings, _plain_numbers(_plain_numbers(arguments, settings), preset))
     options = {**settings.env_options, **dict(map(_option, chosen.option))}
     run = dataclasses.replace(chosen.run, env_options=options, imports=settings.imports)
@@ -258,6 +268,16 @@ def _plain_numbers(arguments: list[str], settings: Any) -> list[str]:
         if flag in whole and any(letter in made[place + 1].lower() for letter in "e_."):
             made[place + 1] = str(whole_number(flag, made[place + 1]))
     return made
+
+
+def _refuse_synonyms(arguments: list[str], known: Set[str]) -> None:
+    """Refuse a flag that is another library's name for one of the known settings."""
+    for argument in arguments:
+        flag = argument.partition("=")[0]
+        name = flag.removeprefix("--").replace("-", "_")
+        meant = [f"--{each.replace('_', '-')}" for each in _SYNONYMS.get(name, ()) if each in known]
+        if flag.startswith("--") and name not in known and meant:
+            raise OptionError("flag", "be one of this algorithm's", flag, f"Did you mean {' or '.join(meant)}?")
 
 
 def _apart(text: str) -> list[str]:

@@ -47,7 +47,7 @@ class BitFlip(BuiltIn):
         self.time = np.zeros(self.num_envs, np.int64)
 
     def look(self) -> dict[str, Array]:
-        """Bits as they are and as they are wanted."""
+        """Bits as they are, and the goal."""
         now, goal = self.bits[:, None].copy(), self.goal[:, None].copy()
         return {"obs/observation": now, "obs/achieved_goal": now.copy(), "obs/desired_goal": goal}
 

@@ -269,7 +269,7 @@ class _Run:
                     self._learn()
                     self._take_evaluation(wait=False)
                     call(self._callbacks, "on_step", state)
-                    if _passed(config.eval_every, before, state.steps):
+                    if _passed(config.eval_interval, before, state.steps):
                         self._evaluate()
                     if _passed(config.save_every, before, state.steps) and state.steps < config.steps:
                         self._save()

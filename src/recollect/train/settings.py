@@ -79,6 +79,11 @@ class RunConfig:
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of the environment."""
 
+    @property
+    def eval_interval(self) -> int:
+        """Environment steps between evaluations, as given or for about 20 in all."""
+        return self.eval_every or max(-(-self.steps // _EVALUATIONS), 1)
+
     def __post_init__(self) -> None:
         for name in ("steps", "eval_episodes", "eval_max_steps", "shards"):
             if getattr(self, name) < 1:
@@ -109,11 +114,8 @@ def device_is_here(name: str) -> bool:
 
 def resolved(algorithm: Algorithm, run: RunConfig) -> RunConfig:
     """Settings with the algorithm's defaults filled in."""
-    every = run.eval_every or max(-(-run.steps // _EVALUATIONS), 1)
     actors = run.actors or (1 if run.cluster else 0)
-    return dataclasses.replace(
-        run, num_envs=run.num_envs or default_num_envs(algorithm), eval_every=every, actors=actors
-    )
+    return dataclasses.replace(run, num_envs=run.num_envs or default_num_envs(algorithm), actors=actors)
 
 
 def about(env: str, algorithm: Algorithm, run: RunConfig) -> dict[str, Any]:
