@@ -150,7 +150,8 @@ def test_what_cannot_be_on_a_cluster_is_refused(tmp_path) -> None:
 
 def test_an_actor_whose_policy_is_too_old_waits() -> None:
     """The actor's part alone: weights that are more than ``max_age`` versions old are not acted with."""
-    from recollect.train.cluster import _RemoteActor, _Task
+    from recollect.train.cluster import _RemoteActor
+    from recollect.train.collect import ActorTask
     from recollect.train.settings import RunConfig
 
     class Rows:
@@ -169,7 +170,7 @@ def test_an_actor_whose_policy_is_too_old_waits() -> None:
             return Rows()
 
     run = RunConfig(num_envs=2, max_age=3)
-    actor = _RemoteActor(_Task(0, "simple_spread", SMALL, run, (0, 2), 1), Fake())  # type: ignore[arg-type]
+    actor = _RemoteActor(ActorTask(0, "simple_spread", SMALL, run, (0, 2), 1), Fake())  # type: ignore[arg-type]
     env = make_env(SMALL, "simple_spread", 1, {})
     weights = save(SMALL.learner(env, device="cpu", seed=0).weights().tensors)
     thread = threading.Thread(target=actor.act)
