@@ -1,5 +1,8 @@
 # make demo | test | check | docs | test-slow | bench | scores | sanitize | tsan | wheel | clean. Each sets up what it needs on first use.
 PYTHON ?= python3
+# Set-up leaves compiling to the first import. Where that may not be kept, each of the many processes that tests start
+# would compile torch again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt

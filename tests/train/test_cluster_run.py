@@ -49,16 +49,16 @@ def test_a_run_on_a_cluster_learns_from_what_actors_wrote(tmp_path) -> None:
         """Asks as the page does, once there are rows."""
 
         def on_step(self, run) -> None:
-            if run.steps > 2_000 and not seen:
+            if run.steps > 1_500 and not seen:
                 seen.append(ask(run.folder, {"what": "summary"}))
                 seen.append(ask(run.folder, {"what": "row", "lane": 0, "serial": 0}))
 
     how = {**HOW, "callbacks": [Looker()]}
-    done = train.run(SMALL, "simple_spread", folder=tmp_path / "run", steps=6_000, cluster="local", **how)
+    done = train.run(SMALL, "simple_spread", folder=tmp_path / "run", steps=3_000, cluster="local", **how)
     assert len(seen[0]["shards"]) == 2
     assert sum(shard["steps"] for shard in seen[0]["shards"]) > 1_000
     assert "error" in seen[1]
-    assert done.steps >= 6_000
+    assert done.steps >= 3_000
     assert abs(done.updates - (done.steps - 500) / 50) <= 2
     found = lines(tmp_path / "run")
     assert next(line["step"] for line in found) == 0
@@ -67,8 +67,8 @@ def test_a_run_on_a_cluster_learns_from_what_actors_wrote(tmp_path) -> None:
     assert found[-1]["cluster/lost_rows"] == 0
     assert 0 < found[-1]["cluster/policy_age"] < done.updates + 2
     assert not (tmp_path / "run" / "shards").exists()  # its checkpoint has all rows
-    again = train.resume(tmp_path / "run", steps=8_000)
-    assert again.steps >= 8_000
+    again = train.resume(tmp_path / "run", steps=4_000)
+    assert again.steps >= 4_000
     assert again.updates > done.updates
     found = rc.load_policy(tmp_path / "run")
     assert found is not None
@@ -85,7 +85,7 @@ def test_actors_and_shards_that_are_killed_are_started_again(tmp_path, ray) -> N
         """Kills an actor, then a shard, while the run goes."""
 
         def __init__(self) -> None:
-            self.at, self.killed = [1_500, 3_000], []
+            self.at, self.killed = [1_000, 2_000], []
 
         def on_step(self, run) -> None:
             if not self.at or run.steps < self.at[0]:
@@ -103,9 +103,9 @@ def test_actors_and_shards_that_are_killed_are_started_again(tmp_path, ray) -> N
     killer = Killer()
     folder = tmp_path / "run"
     how = {**HOW, "cluster": "local", "callbacks": [killer], "durability": "none"}
-    done = train.run(SMALL, "simple_spread", folder=folder, steps=8_000, **how)
+    done = train.run(SMALL, "simple_spread", folder=folder, steps=5_000, **how)
     assert len(killer.killed) == 2
-    assert done.steps >= 8_000
+    assert done.steps >= 5_000
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     assert {event["what"] for event in events} == {"actor", "shard"}
     last = lines(folder)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import threading
@@ -70,7 +71,7 @@ class Page:
         config = uvicorn.Config(
             Guard(app, self.token, hosts), log_level="critical", lifespan="off", timeout_graceful_shutdown=1
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread: threading.Thread | None = None
 
     def start(self) -> Page:
@@ -99,6 +100,16 @@ class Page:
 
     def __repr__(self) -> str:
         return f"Page({self.url})"
+
+
+@final
+class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        # Browsers would wait for ever on connections that were made meanwhile, which uvicorn leaves open.
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
 
 def _runs(folder: Path) -> Any:
