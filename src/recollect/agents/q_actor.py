@@ -43,20 +43,31 @@ class QActor(NetworkActor):
         frame_stack: int = 1,
     ) -> None:
         super().__init__(network, device, explore=explore, seed=seed)
-        self._network, self._epsilon, self._plain = network, epsilon, network.plain
+        self._network, self._num_envs = network, num_envs
+        self._epsilon, self._plain = epsilon, network.plain
         self._frames = Frames(frame_stack, num_envs)
 
     def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
         """Actions ``[E]``; rows hold nothing besides."""
         seen = self._frames(obs)
         mask = seen.get("avail_actions")
-        q = self._values(seen)
-        action = _best(q, mask)
-        if self._explore:
-            explore = self._chance(len(q)) < self._epsilon(step)
+        explore = self._explorers(step)
+        if explore.all():
+            action = self._random(mask)
+        else:
+            action = _best(self._values(seen), mask)
             if explore.any():
-                action = np.where(explore, _best(self._chance(*q.shape), mask), action)
+                action = np.where(explore, self._random(mask), action)
         return {"action": action + self._network.start}, {}
+
+    def _explorers(self, step: int) -> Array:
+        """Where a random action is taken, ``[E]``."""
+        if not self._explore:
+            return np.zeros(self._num_envs, bool)
+        return self._chance(self._num_envs) < self._epsilon(step)
+
+    def _random(self, mask: Array | None) -> Array:
+        return _best(self._chance(self._num_envs, self._network.actions), mask)
 
     def _values(self, seen: Mapping[str, Any]) -> Array:
         """Q ``[E, n]``."""
