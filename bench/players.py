@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from recollect import envs
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 from recollect.envs.marines import players
 
 SIZES = ("3v3", "4v4", "5v5", "5v6", "8v8", "8v9")

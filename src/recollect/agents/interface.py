@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recollect.arrays import Array
 from recollect.envs.interface import Env
 from recollect.memory import Memory, Rollout, Storage
 
@@ -62,7 +62,7 @@ class Actor(Protocol):
             step: Environment steps so far, which exploration depends on.
         """
 
-    def reset(self, mask: np.ndarray[Any, Any]) -> None:
+    def reset(self, mask: Array) -> None:
         """Reset what is kept of an episode where it ended, ``[E]`` booleans."""
 
     def load(self, weights: Weights) -> None:

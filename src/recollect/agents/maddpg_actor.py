@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from recollect.agents.state import NetworkActor, below
 from recollect.agents.transitions import GroupReader
+from recollect.arrays import Array
 from recollect.learn.exploration import GaussianNoise, Noise, OrnsteinUhlenbeck
 from recollect.learn.policies import Policy
 from recollect.learn.schedules import linear
@@ -82,7 +83,7 @@ class MADDPGActor(NetworkActor):
             action = torch.where((chance < config.epsilon)[..., None], uniform, action)
         return action
 
-    def reset(self, mask: Any) -> None:
+    def reset(self, mask: Array) -> None:
         """New noise, and others of the ensembles, where episodes ended ``[E]``."""
         if not self._explore:
             return

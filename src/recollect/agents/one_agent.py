@@ -18,6 +18,7 @@ from recollect.agents.interface import Schedule
 from recollect.agents.replay import replay_memory
 from recollect.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
 from recollect.agents.state import NetworkLearner, Networks
+from recollect.arrays import Array
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
 from recollect.learn.schedules import linear
@@ -159,7 +160,7 @@ class Frames:
         self._begun[:] = False
         return stacked
 
-    def reset(self, mask: Any) -> None:
+    def reset(self, mask: Array) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
         self._begun |= np.asarray(mask, bool)
 

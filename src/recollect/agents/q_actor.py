@@ -12,7 +12,7 @@ from torch import Tensor
 from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
 from recollect.agents.state import NetworkActor
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 from recollect.learn.noisy import draw_noise, without_noise
 from recollect.learn.q_network import QNetwork
 from recollect.tensors import from_env
@@ -82,7 +82,7 @@ class QActor(NetworkActor):
     def _chance(self, *shape: int) -> Array:
         return torch.rand(shape, generator=self._generator, device=self._device).cpu().numpy()
 
-    def reset(self, mask: Any) -> None:
+    def reset(self, mask: Array) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
         self._frames.reset(mask)
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from recollect.agents.q_networks import QNetworks
 from recollect.agents.state import NetworkActor
+from recollect.arrays import Array
 from recollect.learn.exploration import epsilon_greedy, greedy
 from recollect.learn.schedules import linear
 from recollect.tensors import from_env
@@ -62,7 +63,7 @@ class QMIXActor(NetworkActor):
             actions[group.key("action")] = network.to_env(action)
         return actions, {}
 
-    def reset(self, mask: Any) -> None:
+    def reset(self, mask: Array) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
         ended = self._ended(mask)
         for index, network in enumerate(self._groups):

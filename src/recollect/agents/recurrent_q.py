@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from recollect.agents.one_agent import Frames
 from recollect.agents.state import NetworkActor
+from recollect.arrays import Array
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.encoders import Encoder, EncoderFactory
@@ -92,7 +93,7 @@ class RecurrentQActor(NetworkActor):
         extras = {"q_state": before.cpu().numpy()} if self._stored else {}
         return {"action": (action + self._network.start).cpu().numpy()}, extras
 
-    def reset(self, mask: Any) -> None:
+    def reset(self, mask: Array) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
         super().reset(mask)
         self._frames.reset(mask)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from recollect.agents.interface import Weights
+from recollect.arrays import Array
 from recollect.learn.optimizers import (
     clip_grad_norm_each_,
     load_optimizer,
@@ -192,7 +193,7 @@ class NetworkActor:
         """Recurrent states and the like before the next step, ``[E, ...]``; 0 as episodes begin."""
         self._version = -1
 
-    def reset(self, mask: Any) -> None:
+    def reset(self, mask: Array) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
         if self._states:
             ended = self._ended(mask)

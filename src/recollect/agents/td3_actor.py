@@ -10,6 +10,7 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from recollect.agents.state import NetworkActor, below
+from recollect.arrays import Array
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.learn.actions import BoxActions
@@ -104,7 +105,7 @@ class DeterministicActor(NetworkActor):
                 action = (action + self._noise(action[None], self._scale, self._generator)[0]).clamp(-1, 1)
         return {"action": self._policy.box.to_env(action)}, {}
 
-    def reset(self, mask: Any) -> None:
+    def reset(self, mask: Array) -> None:
         """Reset what is kept of an episode where it ended, ``[E]``."""
         self._noise.reset(self._ended(mask))
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory.steps import value_of
 from recollect.schema import Column
 
 __all__ = ["at_least", "flags_of", "index", "per_environment", "plain", "stored", "within"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def at_least(name: str, value: Any, least: int) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.drawing import seed_of
 from recollect.errors import SnapshotError
 from recollect.memory import Batch, Memory, Window
 from recollect.schema import Schema
 
 __all__ = ["EpisodeRing"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @final

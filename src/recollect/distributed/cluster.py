@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, final
 
+from recollect.arrays import Lanes
 from recollect.distributed.learner import ShardLearner
 from recollect.distributed.ray_start import connect, import_ray
 from recollect.distributed.shard import DURABILITIES, STORAGES, Shard, ShardSpec
@@ -144,7 +145,7 @@ class Shards:
     # ---- users -----------------------------------------------------------------------------------------------------
 
     def writer(
-        self, lanes: Any = None, *, block: int = 100, unacked: int = 8, timeout: float | None = None
+        self, lanes: Lanes = None, *, block: int = 100, unacked: int = 8, timeout: float | None = None
     ) -> ShardWriter:
         """The exclusive writer of lanes, for this process or another.
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from recollect.arrays import ArrayLike
 from recollect.distributed.messages import Update, pack_updates, unpack_batches
 from recollect.distributed.ray_start import import_ray
 from recollect.distributed.shard import ShardSpec
@@ -123,7 +124,7 @@ class ShardLearner(Iterator[Batch]):
         self.tally.count("sampled", self._name, self.size)
         return batch
 
-    def update_priorities(self, batch: Batch, errors: Any) -> None:
+    def update_priorities(self, batch: Batch, errors: ArrayLike) -> None:
         """Set the priorities of a batch's rows from their errors ``[B]``; signs do not matter.
 
         They go with the next call to its shard. Those for rows that were overwritten since, or that a shard lost, are

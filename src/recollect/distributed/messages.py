@@ -7,17 +7,17 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.memory import Batch
 from recollect.memory.batch import flat, nested
 from recollect.memory.packing import pooled
 
 __all__ = ["Layout", "Update", "head_of", "pack_batches", "pack_updates", "unpack_batches", "unpack_updates"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _HEAD = struct.Struct("<qq")
 _UPDATE = struct.Struct("<qqq")

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Lanes, Value
 from recollect.distributed.ray_start import import_ray
 from recollect.distributed.shard import ShardSpec
 from recollect.distributed.tally import Ratio, Tally
@@ -37,7 +38,7 @@ class ShardWriter:
         handles: list[Any],
         spec: ShardSpec,
         limiter: Ratio | None,
-        lanes: Any,
+        lanes: Lanes,
         *,
         block: int,
         unacked: int,
@@ -66,7 +67,7 @@ class ShardWriter:
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
-    def append(self, /, *, lanes: Any = None, **step: Any) -> None:
+    def append(self, /, *, lanes: Lanes = None, **step: Value) -> None:
         """Append one step of all its lanes, or of some; see ``Memory.append``. Waits while too much is on its way.
 
         Raises:
@@ -78,9 +79,10 @@ class ShardWriter:
         if self._steps >= self._block:
             self._send()
 
-    def extend(self, /, *, lanes: Any = None, **block: Any) -> None:
+    def extend(self, /, *, lanes: Lanes = None, **block: Value) -> None:
         """Append a block of at most ``block`` steps; see ``Memory.extend``."""
-        steps = len(block.get("terminated", ()))
+        ended: Any = block.get("terminated", ())
+        steps = len(ended)
         if steps > self._block:
             raise OptionError("steps", f"be at most the {self._block} of a block", steps)
         if self._steps + steps > self._block:
@@ -90,7 +92,7 @@ class ShardWriter:
         if self._steps >= self._block:
             self._send()
 
-    def cut(self, lanes: Any = None) -> None:
+    def cut(self, lanes: Lanes = None) -> None:
         """End the open episodes of its lanes, or of some; see ``Memory.cut``."""
         self.flush()
         places = self._places(lanes)
@@ -132,7 +134,7 @@ class ShardWriter:
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _places(self, lanes: Any) -> Any:
+    def _places(self, lanes: Lanes) -> Any:
         """Lanes by their places among its own."""
         if lanes is None:
             return None

@@ -8,9 +8,10 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
-from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, Step, choices, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.errors import OptionError
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from recollect.envs.dice import Array, Dice, seeds_for
+from recollect.arrays import Array
+from recollect.envs.dice import Dice, seeds_for
 from recollect.errors import OptionError
 
 __all__ = ["BuiltIn"]

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 from recollect.errors import MissingExtra
 
 try:

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from recollect.envs.interface import AgentGroup, Array, Env
+from recollect.arrays import Array
+from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import EnvError, RecollectError
 
 __all__ = ["check_finite", "check_shape", "guarded", "own_traceback"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, final
+from typing import final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import OptionError
 
 __all__ = ["Dice", "seeds", "seeds_for"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _TO_UNIT = 2.0**-53

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final, runtime_checkabl
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import MissingExtra, OptionError
 from recollect.schema import Field, Group, Schema
 from recollect.schema.spaces import fields_of, stacked
@@ -32,7 +33,6 @@ except ImportError:
 
 __all__ = [
     "AgentGroup",
-    "Array",
     "Env",
     "Goals",
     "HasLegend",
@@ -49,8 +49,6 @@ __all__ = [
     "plain_actions",
     "schema_of",
 ]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @final

@@ -8,8 +8,9 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, choices, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, Step, choices, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.errors import OptionError
 

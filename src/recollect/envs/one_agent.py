@@ -7,9 +7,9 @@ from typing import Any, final
 
 from gymnasium import Space
 
+from recollect.arrays import Array
 from recollect.envs.interface import (
     AgentGroup,
-    Array,
     Env,
     Goals,
     HasLegend,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect.envs.interface import Array, LegendEntry
+from recollect.arrays import Array
+from recollect.envs.interface import LegendEntry
 from recollect.errors import MissingExtra, OptionError
 
 __all__ = ["captioned", "save_video"]

@@ -13,12 +13,11 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
+from recollect.arrays import Array
 from recollect.errors import OptionError
 from recollect.learn.distributions import GumbelSoftmax, Simplex, TanhDeterministic
 
 __all__ = ["ActionHead", "BoxActions", "DiscreteActions", "SimplexActions", "action_head"]
-
-Array = np.ndarray[Any, Any]
 
 
 class ActionHead(Protocol):

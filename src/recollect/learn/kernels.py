@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recollect import _core
+from recollect.arrays import Array
 
 __all__ = [
     "ACTIVATIONS",
-    "Array",
     "GRUShape",
     "MLPShape",
     "Own",
@@ -47,7 +47,6 @@ ACTIVATIONS: dict[str, Any] = {
 _NATIVE = frozenset({"relu", "leaky_relu", "tanh"})
 _enabled = True
 
-Array = np.ndarray[Any, Any]
 Grads = tuple[Any, ...]
 
 

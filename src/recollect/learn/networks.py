@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recollect.arrays import Array
 from recollect.errors import OptionError
 from recollect.learn import kernels
-from recollect.learn.kernels import ACTIVATIONS, Array, GRUShape, MLPShape, Own
+from recollect.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, Own
 
 __all__ = ["INITS", "Copies", "NetworkFactory", "PerAgent", "StackedGRU", "StackedMLP"]
 

@@ -10,8 +10,9 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
+from recollect.arrays import Array
 from recollect.errors import OptionError
-from recollect.learn.actions import Array, BoxActions
+from recollect.learn.actions import BoxActions
 from recollect.learn.distributions import Categorical, Distribution, Gaussian, MultiCategorical, SquashedGaussian
 
 __all__ = ["BoxPolicy", "ChoicePolicy", "PolicyHead", "SquashedPolicy", "policy_head"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
+
+from recollect.arrays import Array
 
 __all__ = [
     "AgentSequences",
@@ -17,8 +19,6 @@ __all__ = [
     "pack_spans",
     "trim_inactive",
 ]
-
-Array = np.ndarray[Any, Any]
 
 
 @final

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import OptionError, RecollectError, StorageError
 from recollect.live.png import encode_png
 from recollect.memory import Memory, Prioritized, Rollout
@@ -18,7 +19,6 @@ from recollect.memory.batch import flat
 
 __all__ = ["MemoryView", "View"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Film: TypeAlias = Callable[[int, int], bytes | None]
 """The film of an episode by its lane and first serial, as a GIF; None if there is none."""
 

@@ -247,7 +247,7 @@ class Memory:
         for start in range(0, len(serials), size):
             yield self.read(lanes[start : start + size], serials[start : start + size])
 
-    def prefetch(self, size: int, *, ahead: int = 2) -> Prefetch:
+    def prefetch(self, size: int, *, ahead: int = 2) -> Prefetch[Batch]:
         """An endless iterator whose batches are drawn by a background thread, ``ahead`` of their use.
 
         >>> with memory.prefetch(256) as batches:  # doctest: +SKIP
@@ -424,7 +424,7 @@ class Memory:
         """
         return self._reader.standing()
 
-    def pack_rows(self, runs: Any, serials: Any = None) -> bytes:
+    def pack_rows(self, runs: ArrayLike, serials: ArrayLike | None = None) -> bytes:
         """Rows as bytes, closing rows included, for ``receive_rows`` of another memory of the same schema.
 
         Args:

@@ -8,27 +8,28 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, final
+from typing import Generic, TypeAlias, TypeVar, cast, final
 
 from recollect.errors import StorageError
 
 __all__ = ["Prefetch"]
 
-_Item: TypeAlias = tuple[Any, BaseException | None]
+_T = TypeVar("_T")
+_Item: TypeAlias = tuple[_T | None, BaseException | None]
 
 _POLL = 0.05
 
 
 @final
-class Prefetch(Iterator[Any]):
+class Prefetch(Iterator[_T], Generic[_T]):
     """An iterator over what ``draw`` returns, called by a background thread; use it in a ``with`` statement.
 
     A batch was drawn up to ``ahead`` calls earlier, without the priorities and rows that came since. An error of
     ``draw`` is raised in place of its batch, and ends the iteration.
     """
 
-    def __init__(self, draw: Callable[[], Any], ahead: int) -> None:
-        self._ready: queue.Queue[_Item] = queue.Queue(maxsize=ahead)
+    def __init__(self, draw: Callable[[], _T], ahead: int) -> None:
+        self._ready: queue.Queue[_Item[_T]] = queue.Queue(maxsize=ahead)
         self._stop = threading.Event()
         # The thread holds no reference to this object, so a finalizer and an exit handler stop it.
         thread = threading.Thread(
@@ -40,7 +41,7 @@ class Prefetch(Iterator[Any]):
         _running[thread] = self._stop
         thread.start()
 
-    def __next__(self) -> Any:
+    def __next__(self) -> _T:
         if os.getpid() != self._process:  # the thread is the parent's, and so may be the queue's lock
             raise StorageError(
                 "prefetch", "be used in the process that made it", "one from before a fork", "Make another."
@@ -53,10 +54,10 @@ class Prefetch(Iterator[Any]):
             if error is not None:
                 self.close()
                 raise error
-            return value
+            return cast(_T, value)
         raise StopIteration
 
-    def __enter__(self) -> Prefetch:
+    def __enter__(self) -> Prefetch[_T]:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,9 +85,9 @@ def _finish_all() -> None:
         _finish(thread, stop)
 
 
-def _work(draw: Callable[[], Any], ready: queue.Queue[_Item], stop: threading.Event) -> None:
+def _work(draw: Callable[[], _T], ready: queue.Queue[_Item[_T]], stop: threading.Event) -> None:
     while not stop.is_set():
-        item: _Item
+        item: _Item[_T]
         try:
             item = (draw(), None)
         except Exception as problem:

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import OptionError, RunError
 from recollect.train.config_file import Description, describe_run, seed_folders
 from recollect.train.loggers import read_metrics
@@ -18,7 +19,6 @@ from recollect.train.style import add_caption, format_steps, styled
 
 __all__ = ["bootstrap_ci", "draw_runs", "interquartile_mean"]
 
-Array = np.ndarray[Any, Any]
 
 _FEW = 20  # evaluations, below which each is marked
 

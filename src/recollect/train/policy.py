@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 
 from recollect.agents.interface import Actor, Exports, Learner
+from recollect.arrays import ArrayLike
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.train.environments import make_env
@@ -61,7 +62,7 @@ class TrainedPolicy:
             raise OptionError("algorithm", "have a policy_module", type(self._learner).__name__)
         return self._learner.policy_module()
 
-    def reset(self, mask: Any = None) -> None:
+    def reset(self, mask: ArrayLike | None = None) -> None:
         """Reset recurrent states: all, or where episodes ended ``[E]``."""
         if mask is None:
             self._actor = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, flags_of, plain, stored
 from recollect.compat.drawing import seed_of
 from recollect.compat.saving import Saveable, exclusive
@@ -14,8 +15,6 @@ from recollect.memory import Memory, Uniform
 from recollect.schema import Field, Schema
 
 __all__ = ["Buffer", "PackedMemory", "ReplayMemory"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def _plain(shape: Any = (), dtype: Any = "float32") -> Field:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, flags_of, plain
 from recollect.compat.drawing import seed_of
 from recollect.compat.nests import in_nest
@@ -17,7 +18,6 @@ from recollect.schema import Field, Schema
 
 __all__ = ["PolicyBuffer", "ReplayBuffer"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _NAMES = ("state", "action", "reward", "next_state", "done")
 

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from recollect import envs
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 from recollect.errors import OptionError
 
 __all__ = ["ListEnv", "make_env"]

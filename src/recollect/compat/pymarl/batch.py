@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 
+from recollect.arrays import Array
 from recollect.compat.pymarl.indexing import Some, counted, parsed
 from recollect.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
 from recollect.compat.pymarl.transforms import OneHot
@@ -17,7 +18,6 @@ from recollect.compat.pymarl.values import as_array, as_tensor, fits
 
 __all__ = ["EpisodeBatch", "chosen"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _ALL = slice(None)
 

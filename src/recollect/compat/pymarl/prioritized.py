@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.drawing import generator
 from recollect.compat.pymarl.batch import EpisodeBatch
 from recollect.compat.pymarl.replay import ReplayBuffer
@@ -17,7 +18,6 @@ from recollect.memory import Memory
 
 __all__ = ["PrioritizedReplayBuffer"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _EPS = 1e-8  # added to every priority, so that no episode falls out of reach
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 import torch
 
+from recollect.arrays import Array
 from recollect.compat.drawing import generator
 from recollect.compat.pymarl.batch import EpisodeBatch
 from recollect.compat.pymarl.indexing import parsed
@@ -20,8 +21,6 @@ from recollect.errors import OptionError
 from recollect.memory import Memory
 
 __all__ = ["ReplayBuffer"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class ReplayBuffer(Saveable):

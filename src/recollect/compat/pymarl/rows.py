@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import torch
 
+from recollect.arrays import Array
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.pymarl.scheme import Preprocess, Scheme, shape_of, type_of
 from recollect.compat.pymarl.values import array_of
@@ -16,7 +17,6 @@ from recollect.schema import Field, Schema
 
 __all__ = ["EpisodeRows"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Tensors: TypeAlias = dict[str, torch.Tensor]
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 
+from recollect.arrays import Array
 from recollect.errors import OptionError
 
 __all__ = ["array_of", "as_array", "as_tensor", "fits"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def array_of(tensor: torch.Tensor) -> Array:

@@ -7,9 +7,9 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import flags_of, plain
 from recollect.compat.nests import field_of
-from recollect.compat.xuance.slots import Array
 from recollect.errors import OptionError, Problem, SchemaError, StepError
 from recollect.schema import Field
 

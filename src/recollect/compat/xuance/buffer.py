@@ -8,11 +8,12 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.nests import field_of, field_of_shape
 from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.arrays import assign, create_memory, sample_batch
-from recollect.compat.xuance.slots import Array, Slots
+from recollect.compat.xuance.slots import Slots
 from recollect.errors import OptionError, Problem, SchemaError, StepError
 from recollect.memory import Memory, Sampler
 from recollect.schema import Field

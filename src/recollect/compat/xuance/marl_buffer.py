@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, flags_of, per_environment, within
 from recollect.compat.nests import field_of, field_of_shape
 from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.agents import Agents, Shared, spaces_by_agent
-from recollect.compat.xuance.slots import Array, Slots
+from recollect.compat.xuance.slots import Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory
 from recollect.schema import Field

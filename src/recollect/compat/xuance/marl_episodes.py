@@ -7,13 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, index, stored
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.nests import in_nest
 from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.agents import spaces_by_agent
 from recollect.compat.xuance.marl_buffer import BaseBuffer, Kept, field_name
-from recollect.compat.xuance.slots import Array
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import Memory, Sequence
 from recollect.memory.batch import entry

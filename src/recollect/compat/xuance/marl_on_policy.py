@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import index, plain
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.marl_buffer import FLAG, NUMBER, Kept, StepsBuffer
 from recollect.compat.xuance.paths import Paths, advantages
-from recollect.compat.xuance.slots import Array, slots_of
+from recollect.compat.xuance.slots import slots_of
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory, targets
 

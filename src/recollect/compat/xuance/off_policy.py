@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, index, plain
 from recollect.compat.drawing import generator
 from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.buffer import StepBuffer, Stored, image_field
 from recollect.compat.xuance.segment_trees import PriorityTree
-from recollect.compat.xuance.slots import Array, slots_of
+from recollect.compat.xuance.slots import slots_of
 from recollect.errors import NotEnoughRows, OptionError, PriorityError
 from recollect.memory import Batch, Memory, Prioritized, Sampler, Uniform
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least
 from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.buffer import StepBuffer, Stored, image_field
 from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents
-from recollect.compat.xuance.slots import Array, slots_of
+from recollect.compat.xuance.slots import slots_of
 from recollect.errors import NotEnoughRows
 from recollect.memory import Memory, targets
 from recollect.schema import Field

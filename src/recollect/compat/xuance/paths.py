@@ -6,8 +6,9 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import index, plain
-from recollect.compat.xuance.slots import Array, Slots
+from recollect.compat.xuance.slots import Slots
 from recollect.errors import OptionError, Problem, StepError
 from recollect.memory import targets
 

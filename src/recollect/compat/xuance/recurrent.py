@@ -7,13 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, flags_of, within
 from recollect.compat.drawing import generator
 from recollect.compat.episodes import EpisodeRing
 from recollect.compat.nests import field_of, in_nest
 from recollect.compat.saving import Saveable, exclusive
 from recollect.compat.xuance.buffer import Buffer
-from recollect.compat.xuance.slots import Array
 from recollect.errors import NotEnoughRows, Problem, StepError
 from recollect.memory import Memory, Sequence
 from recollect.memory.batch import entry

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.drawing import seed_of
 from recollect.compat.nests import in_nest
 from recollect.errors import OptionError, SnapshotError
@@ -14,8 +15,6 @@ from recollect.memory.batch import entry
 from recollect.schema import Field, Schema
 
 __all__ = ["Slots", "slots_of"]
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @final

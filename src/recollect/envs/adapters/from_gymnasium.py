@@ -11,12 +11,13 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
+from recollect.arrays import Array
 from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
 from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, rendered, seed31
 from recollect.envs.adapters.sync import action_rules, check_actions, check_started, final_names
 from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import AgentGroup, Array, Step, as_actions, schema_of
+from recollect.envs.interface import AgentGroup, Step, as_actions, schema_of
 from recollect.errors import EnvError, MissingExtra, OptionError
 
 __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]

@@ -9,9 +9,10 @@ import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.adapters.single_env import SingleStep, flat, is_number, leaves, nest, rendered, seed31, stack
 from recollect.envs.checks import check_shape
-from recollect.envs.interface import AgentGroup, Array
+from recollect.envs.interface import AgentGroup
 from recollect.schema.spaces import by_kind
 
 __all__ = ["FromGymnasiumAgents", "has_agents"]

@@ -9,9 +9,10 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.adapters.single_env import SingleStep, flat, is_number, leaves, nest, seed31, stack
 from recollect.envs.checks import check_shape
-from recollect.envs.interface import AgentGroup, Array
+from recollect.envs.interface import AgentGroup
 from recollect.errors import MissingExtra, OptionError
 from recollect.schema.spaces import by_kind
 

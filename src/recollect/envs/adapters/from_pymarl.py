@@ -11,10 +11,11 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.adapters.single_env import SingleStep, seed31
 from recollect.envs.checks import check_shape
 from recollect.envs.dice import seeds
-from recollect.envs.interface import AgentGroup, Array
+from recollect.envs.interface import AgentGroup
 from recollect.errors import EnvError, OptionError
 
 __all__ = ["FromPymarl", "MakePymarl"]

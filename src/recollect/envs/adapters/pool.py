@@ -14,11 +14,12 @@ from typing import Any, final
 import cloudpickle
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.envs.adapters.single_env import SingleEnv, is_number, stack
 from recollect.envs.adapters.sync import action_rules, check_actions, check_alike, check_started, final_names, gather
 from recollect.envs.checks import own_traceback
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import Array, Step, as_actions, schema_of
+from recollect.envs.interface import Step, as_actions, schema_of
 from recollect.errors import EnvError, OptionError
 
 __all__ = ["Pool"]

@@ -9,7 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.interface import AgentGroup, Array
+from recollect.arrays import Array
+from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 
 __all__ = ["SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "rendered", "seed31", "stack"]

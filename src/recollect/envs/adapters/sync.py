@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.adapters.single_env import SingleEnv, SingleStep, is_number, leaves, stack
 from recollect.envs.checks import guarded, own_traceback
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import AgentGroup, Array, Goals, Step, as_actions, numbers, schema_of
+from recollect.envs.interface import AgentGroup, Goals, Step, as_actions, numbers, schema_of
 from recollect.errors import EnvError, OptionError, RecollectError
 from recollect.schema import Schema
 

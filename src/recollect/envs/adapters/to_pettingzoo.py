@@ -7,7 +7,8 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.envs.interface import Array, Env, Step, finals
+from recollect.arrays import Array
+from recollect.envs.interface import Env, Step, finals
 from recollect.errors import MissingExtra, OptionError
 
 try:

@@ -8,7 +8,8 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import spaces
 
-from recollect.envs.interface import Array, Env, finals
+from recollect.arrays import Array
+from recollect.envs.interface import Env, finals
 from recollect.errors import OptionError
 
 __all__ = ["ToPymarl"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from recollect.arrays import Array
 from recollect.envs.battle.rules import HIT_POINTS, Field
 from recollect.envs.canvas import Canvas
-from recollect.envs.interface import Array, LegendEntry
+from recollect.envs.interface import LegendEntry
 
 __all__ = ["LEGEND", "draw"]
 

@@ -8,10 +8,11 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.battle.rules import ATTACKS, HIT_POINTS, MOVES, WALL, Field
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
-from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, choices, notify, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.errors import OptionError
 

@@ -12,8 +12,8 @@ from typing import final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.envs.dice import Dice
-from recollect.envs.interface import Array
 
 __all__ = ["ATTACKS", "HIT_POINTS", "MOVES", "STAY", "Field", "starts"]
 

@@ -10,8 +10,8 @@ from typing import final
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.envs.dice import Dice
-from recollect.envs.interface import Array
 
 __all__ = ["ALLY_START", "ATTACK_REACH", "FIELD", "HIT_POINTS", "RADIUS", "SIGHT", "Battle", "walkable"]
 

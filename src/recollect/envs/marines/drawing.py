@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from recollect.arrays import Array
 from recollect.envs.canvas import Canvas
-from recollect.envs.interface import Array, LegendEntry
+from recollect.envs.interface import LegendEntry
 from recollect.envs.marines.battle import FIELD, HIT_POINTS, NORTH, RADIUS, SOUTH, Battle
 
 __all__ = ["LEGEND", "draw"]

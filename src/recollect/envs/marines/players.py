@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 from recollect.envs.marines.views import FIRST_ATTACK
 
 __all__ = ["focus", "nearest", "random"]

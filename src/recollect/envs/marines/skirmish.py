@@ -8,9 +8,10 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
-from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, choices, notify, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.marines import views
 from recollect.envs.marines.battle import HIT_POINTS, Battle
 from recollect.envs.options import positive

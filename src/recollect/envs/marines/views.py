@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 from recollect.envs.marines.battle import ATTACK_REACH, FIELD, HIT_POINTS, SIGHT, Battle, walkable
 
 __all__ = ["FIRST_ATTACK", "MOVES", "available", "obs_size", "observe", "state_of", "state_size"]

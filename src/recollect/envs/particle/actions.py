@@ -7,7 +7,8 @@ from typing import Any, final
 import numpy as np
 from gymnasium import spaces
 
-from recollect.envs.interface import Array, choices, numbers
+from recollect.arrays import Array
+from recollect.envs.interface import choices, numbers
 from recollect.envs.particle.bodies import Agent
 from recollect.errors import OptionError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, final
 
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 
 if TYPE_CHECKING:
     from recollect.envs.dice import Dice

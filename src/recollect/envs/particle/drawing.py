@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.envs.canvas import Canvas, Paint
-from recollect.envs.interface import Array, LegendEntry
+from recollect.envs.interface import LegendEntry
 from recollect.envs.particle.bodies import Colour
 
 if TYPE_CHECKING:

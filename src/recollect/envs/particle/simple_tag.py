@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recollect.envs.interface import Array
+from recollect.arrays import Array
 from recollect.envs.options import positive
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
 from recollect.envs.particle.world import World

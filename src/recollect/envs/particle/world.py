@@ -12,9 +12,10 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
+from recollect.arrays import Array
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
-from recollect.envs.interface import AgentGroup, Array, LegendEntry, Step, notify, plain_actions, schema_of
+from recollect.envs.interface import AgentGroup, LegendEntry, Step, notify, plain_actions, schema_of
 from recollect.envs.options import positive
 from recollect.envs.particle.actions import Controls
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario

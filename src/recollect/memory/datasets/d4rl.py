@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import DatasetError, MissingExtra
-from recollect.memory.datasets.episodes import Array, Episode, field_of, fits, one_obs_and_action
+from recollect.memory.datasets.episodes import Episode, field_of, fits, one_obs_and_action
 from recollect.schema import Schema
 
 __all__ = ["from_arrays", "read", "write"]

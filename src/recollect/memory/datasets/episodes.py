@@ -17,7 +17,7 @@ from recollect.schema import Field, Schema
 if TYPE_CHECKING:
     from recollect.memory.memory import Memory
 
-__all__ = ["Array", "Episode", "field_of", "read_episodes", "write_episode"]
+__all__ = ["Episode", "field_of", "read_episodes", "write_episode"]
 
 
 @final

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import DatasetError, SchemaError
 from recollect.memory.datasets.d4rl import open_h5py
-from recollect.memory.datasets.episodes import Array, Episode, field_of, fits
+from recollect.memory.datasets.episodes import Episode, field_of, fits
 from recollect.schema import Column, Field, Schema
 from recollect.schema.describe import from_plain, to_plain
 from recollect.schema.spaces import smallest

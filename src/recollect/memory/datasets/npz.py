@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.errors import DatasetError, SchemaError
 from recollect.memory.datasets import d4rl
-from recollect.memory.datasets.episodes import Array, Episode
+from recollect.memory.datasets.episodes import Episode
 from recollect.schema import Schema
 from recollect.schema.describe import from_plain, to_plain
 

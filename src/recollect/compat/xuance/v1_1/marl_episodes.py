@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least, flags_of, index, stored, within
 from recollect.compat.drawing import seed_of
 from recollect.compat.nests import field_of, field_of_shape
 from recollect.compat.saving import Saveable, exclusive
-from recollect.compat.xuance.slots import Array
 from recollect.compat.xuance.v1_1.marl_buffer import BaseBuffer, field_name, shape_of
 from recollect.errors import OptionError, Problem, SchemaError, StepError
 from recollect.memory import Batch, Episodes, Memory

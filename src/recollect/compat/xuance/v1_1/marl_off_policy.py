@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least
 from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
-from recollect.compat.xuance.slots import Array
 from recollect.compat.xuance.v1_1.marl_buffer import StepsBuffer
 from recollect.memory import Memory
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents, td_lambda_returns
-from recollect.compat.xuance.slots import Array, slots_of
+from recollect.compat.xuance.slots import slots_of
 from recollect.compat.xuance.v1_1.marl_buffer import StepsBuffer, shape_of
 from recollect.errors import NotEnoughRows, OptionError
 from recollect.memory import Memory, targets

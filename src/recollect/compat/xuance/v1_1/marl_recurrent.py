@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from recollect.arrays import Array
 from recollect.compat.checks import at_least
 from recollect.compat.xuance.paths import advantages, last_values, of_agents, td_lambda_returns
-from recollect.compat.xuance.slots import Array
 from recollect.compat.xuance.v1_1.marl_buffer import missing
 from recollect.compat.xuance.v1_1.marl_episodes import EpisodesBuffer, Part
 from recollect.compat.xuance.v1_1.marl_on_policy import needed_argument
