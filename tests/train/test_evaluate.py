@@ -10,8 +10,10 @@ import pytest
 from gymnasium import spaces
 
 from recollect import envs
+from recollect.agents.dqn import DQNConfig
 from recollect.agents.maddpg import MADDPGConfig
 from recollect.envs.video import captioned
+from recollect.train.environments import make_drawable_env
 from recollect.train.evaluate import evaluate, record_video
 
 
@@ -69,7 +71,7 @@ def test_what_environments_report_hides_nothing() -> None:
 
 def test_pictures_say_how_far_they_are() -> None:
     learner = SMALL.learner(envs.make("simple_tag"))
-    pictures = record_video(learner, envs.make_drawable("simple_tag"), seed=0)
+    pictures = record_video(learner, envs.make_drawable("simple_tag"), seed=0).frames
     plain = envs.make("simple_tag")
     plain.reset(seed=0)
     height = plain.render(0).shape[0]
@@ -92,7 +94,7 @@ def test_videos_show_the_end(name: str, options: dict[str, Any]) -> None:
     env = envs.make(name, **options)
     learner: Any = Chance(env)
     length = evaluate(learner, env, 3, 1000)["length"]
-    pictures = record_video(learner, envs.make_drawable(name, **options), 3)
+    pictures = record_video(learner, envs.make_drawable(name, **options), 3).frames
     assert len(pictures) == length + 1
     if name == "marines_2v2":
         assert length < (env.max_episode_steps or 0), "it is won or lost"
@@ -118,3 +120,10 @@ def test_whoever_asks_is_told_of_ends_while_they_are_there() -> None:
         seen = step.obs
     assert ends
     assert told == ends
+
+
+@pytest.mark.parametrize(("name", "fps"), [("CartPole-v1", 50.0), ("bitflip", 10.0)])
+def test_videos_have_the_speed_of_the_environment(name: str, fps: float) -> None:
+    config = DQNConfig(hidden=(8,))
+    env = make_drawable_env(config, name, {})
+    assert record_video(config.learner(env), env, 0, longest=3).fps == fps

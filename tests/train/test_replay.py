@@ -31,7 +31,7 @@ def test_it_is_the_run_at_its_end(folder: Path) -> None:
 
 def test_pictures_are_of_one_episode_by_its_seed(folder: Path) -> None:
     found = load_run(folder)
-    one, again, other = (found.record_video(seed) for seed in (4, 4, 5))
+    one, again, other = (found.record_video(seed).frames for seed in (4, 4, 5))
     assert len(one) == 26
     np.testing.assert_array_equal(one, again)
     assert (np.asarray(one) != np.asarray(other)).any()

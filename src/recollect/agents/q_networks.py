@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.learn.encoders import EncoderFactory
-from recollect.learn.networks import NetworkFactory, StackedGRU, StackedMLP
+from recollect.learn.factories import NetworkFactory, custom_network
+from recollect.learn.networks import StackedGRU, StackedMLP
 from recollect.learn.policies import Encoders
 from recollect.learn.sequences import PackedEpisodes, trim_inactive
 from recollect.tensors import map_tensors
@@ -112,7 +113,7 @@ class QNetworks(nn.Module):
         inputs = self.encoders.features + extra
         self.networks: nn.Module
         if network is not None:
-            self.networks = _Own(count, lambda: network(inputs, self.choices))
+            self.networks = _Own(count, lambda: custom_network(network, inputs, self.choices))
         elif recurrent:
             self.networks = StackedGRU(count, inputs=inputs, units=hidden, outputs=self.choices, generator=generator)
         else:

@@ -16,7 +16,8 @@ from recollect.errors import OptionError
 from recollect.learn.actions import BoxActions
 from recollect.learn.encoders import Encoder, EncoderFactory
 from recollect.learn.exploration import GaussianNoise, OrnsteinUhlenbeck
-from recollect.learn.networks import Copies, NetworkFactory, StackedMLP
+from recollect.learn.factories import NetworkFactory, custom_network
+from recollect.learn.networks import Copies, StackedMLP
 from recollect.tensors import from_env
 
 __all__ = ["NOISES", "DeterministicActor", "TanhPolicy", "continuous"]
@@ -55,7 +56,7 @@ class TanhPolicy(nn.Module):
         sizes = (self.encoder.features, *hidden, self.box.width)
         self.network: nn.Module
         if network is not None:
-            self.network = Copies(1, lambda: network(sizes[0], sizes[-1]))
+            self.network = Copies(1, lambda: custom_network(network, sizes[0], sizes[-1]))
         else:
             self.network = StackedMLP(1, sizes, **options)
 

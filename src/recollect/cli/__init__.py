@@ -118,7 +118,7 @@ def _watch(
     run: "tyro.conf.Positional[Path]",
     out: Path | None = None,
     seed: int | None = None,
-    fps: float = 10,
+    fps: float | None = None,
     trust: bool = False,
 ) -> None:
     """Watch an episode of a run in a window, or save it as a video.
@@ -127,7 +127,7 @@ def _watch(
         run: The run's folder.
         out: A .gif or .mp4 to write; without a display watch.gif in the run's folder by default.
         seed: Seed of the episode.
-        fps: Frames (environment steps) per second.
+        fps: Frames (environment steps) per second; by default the environment's own, or 10.
         trust: Import modules that the run's settings name.
     """
     from recollect.cli.look import watch

@@ -44,19 +44,20 @@ def evaluate(run: Path, episodes: int, seed: int | None, step: int | None, *, ex
             print(f"  {name} {middle:.3f} ({low:.3f} to {high:.3f})")
 
 
-def watch(run: Path, out: Path | None, seed: int | None, fps: float, *, trust: bool) -> None:
+def watch(run: Path, out: Path | None, seed: int | None, fps: float | None, *, trust: bool) -> None:
     """Show an episode in a window, or save it as a video where there is no display."""
     if trust:
         import_from_here()
     trained = load_run(run, trust=trust)
     try:
-        pictures = trained.record_video(seed)
+        video = trained.record_video(seed)
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # Gymnasium draws by packages of its own
         raise OptionError("environment", "be one that can be rendered here", repr(trained.env), str(error)) from error
+    fps = video.fps if fps is None else fps
     if out is None and _has_display():
-        _show(pictures, fps)
+        _show(video.frames, fps)
         return
-    print(save_video(out or own(run / "watch.gif"), pictures, fps=fps))
+    print(save_video(out or own(run / "watch.gif"), video.frames, fps=fps))
 
 
 def plot(runs: Sequence[Path], out: Path, labels: Sequence[str]) -> None:

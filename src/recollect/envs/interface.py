@@ -35,6 +35,7 @@ __all__ = [
     "AgentGroup",
     "Env",
     "Goals",
+    "HasFrameRate",
     "HasLegend",
     "LegendEntry",
     "Reports",
@@ -164,6 +165,13 @@ class ShowsEnds(Protocol):
 
 LegendEntry: TypeAlias = tuple[str, tuple[tuple[int, int, int], ...]]
 """A label, and the colours of what it stands for."""
+
+
+@runtime_checkable
+class HasFrameRate(Protocol):
+    """Environments that say how many of their steps are a second."""
+
+    render_fps: float
 
 
 @runtime_checkable

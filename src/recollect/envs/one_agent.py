@@ -12,6 +12,7 @@ from recollect.envs.interface import (
     AgentGroup,
     Env,
     Goals,
+    HasFrameRate,
     HasLegend,
     Reports,
     ShowsEnds,
@@ -61,6 +62,8 @@ class OneAgent:
             env.at_end = lambda index: self.at_end(index) if self.at_end is not None else None
         if isinstance(env, Goals):
             self.compute_reward, self.compute_terminated = env.compute_reward, env.compute_terminated
+        if isinstance(env, HasFrameRate):
+            self.render_fps = env.render_fps
         if isinstance(env, HasLegend):
             self.legend = env.legend
         if isinstance(env, Snapshots):  # so that isinstance(self, Snapshots) holds for the same environments

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from recollect.errors import OptionError
-from recollect.learn.networks import Copies, NetworkFactory, StackedGRU, StackedMLP
+from recollect.learn.factories import NetworkFactory, custom_network
+from recollect.learn.networks import Copies, StackedGRU, StackedMLP
 
 __all__ = ["AgentNetworks", "Packed"]
 
@@ -67,7 +68,7 @@ class AgentNetworks(nn.Module):
         if network is not None:
             if recurrent:
                 raise OptionError("recurrent", "be False with a custom network", True)
-            self.networks = Copies(count, lambda: network(inputs, outputs))
+            self.networks = Copies(count, lambda: custom_network(network, inputs, outputs))
         elif recurrent:
             gru = StackedGRU(count, inputs=inputs, units=hidden[-1], outputs=outputs, generator=generator)
             for part in ("weight", "bias"):

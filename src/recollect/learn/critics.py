@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from recollect.learn import kernels
 from recollect.learn.encoders import Encoder, EncoderFactory
-from recollect.learn.networks import Copies, NetworkFactory, StackedMLP
+from recollect.learn.factories import NetworkFactory, custom_network
+from recollect.learn.networks import Copies, StackedMLP
 
 __all__ = ["Critics", "Temperature"]
 
@@ -50,7 +51,7 @@ class Critics(nn.Module):
         inputs = self.encoder.features + action_width
         self.networks: nn.Module
         if network is not None:
-            self.networks = Copies(count, lambda: network(inputs, outputs))
+            self.networks = Copies(count, lambda: custom_network(network, inputs, outputs))
         else:
             how: dict[str, Any] = {"activation": activation, "init": init, "generator": generator}
             self.networks = StackedMLP(count, (inputs, *hidden, outputs), **how)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recollect.errors import OptionError
+from recollect.learn.factories import tried
 from recollect.tensors import map_tensors
 
 __all__ = [
@@ -195,12 +196,10 @@ def _zeros(space: Space[Any]) -> Any:
 
 
 def _features(module: nn.Module, space: Space[Any]) -> int:
-    training = module.training
-    with torch.no_grad():
-        found = module.eval()(_zeros(space))
-    module.train(training)
+    rule = "give features [B, n] of observations [B, ...]"
+    found = tried("encoder", rule, module, _zeros(space))
     if found.dim() != 2 or len(found) != 1:
-        raise OptionError("encoder", "give features [B, n] of observations [B, ...]", f"{list(found.shape)} for one")
+        raise OptionError("encoder", rule, f"{list(found.shape)} for one")
     return int(found.shape[1])
 
 

@@ -6,12 +6,18 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from recollect.errors import OptionError
 
-__all__ = ["GIVEN", "name_of", "named_module", "resolve"]
+__all__ = ["GIVEN", "NetworkFactory", "custom_network", "name_of", "named_module", "resolve", "tried"]
 
 GIVEN = "(given in Python)"
 """What files say of a function that has no importable name."""
+
+NetworkFactory = Callable[[int, int], nn.Module]
+"""Makes a network ``[B, n]`` to ``[B, out]``, called with the widths of input and output."""
 
 
 def resolve(what: str, value: Any, known: Mapping[str, Any]) -> Any:
@@ -57,6 +63,38 @@ def name_of(value: Callable[..., Any]) -> str:
     except OptionError:
         return ""
     return f"{module}:{name}" if found is value else ""
+
+
+def custom_network(make: NetworkFactory, inputs: int, outputs: int) -> nn.Module:
+    """A custom network, refused here if it does not take or give what it should; recurrent ones are not tried."""
+    made, rule = make(inputs, outputs), f"map [B, {inputs}] to [B, {outputs}]"
+    if getattr(made, "state_size", 0):
+        return made
+    found = tried("network", rule, made, torch.zeros(2, inputs))
+    if not isinstance(found, Tensor) or found.shape != (2, outputs):
+        given = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise OptionError("network", rule, f"{given} for two rows", f"It was made for ({inputs}, {outputs}).")
+    return made
+
+
+def tried(what: str, rule: str, module: nn.Module, example: Any) -> Any:
+    """What a custom module gives for an example, as in evaluation.
+
+    Args:
+        what: The setting's name.
+        rule: Said where it gives nothing.
+    """
+    if not isinstance(module, nn.Module):
+        raise OptionError(what, "be a function that returns a torch module", type(module).__name__)
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        with torch.no_grad():
+            return module.eval()(example)
+    except Exception as error:
+        raise OptionError(what, rule, f"{type(error).__name__}: {error}") from error
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def _names(known: Mapping[str, Any]) -> str:

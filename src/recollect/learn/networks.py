@@ -19,10 +19,7 @@ from recollect.errors import OptionError
 from recollect.learn import kernels
 from recollect.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, Own
 
-__all__ = ["INITS", "Copies", "NetworkFactory", "PerAgent", "StackedGRU", "StackedMLP"]
-
-NetworkFactory = Callable[[int, int], nn.Module]
-"""Makes one agent's network ``[B, n]`` to ``[B, out]``, called with the widths of input and output."""
+__all__ = ["INITS", "Copies", "PerAgent", "StackedGRU", "StackedMLP"]
 
 INITS = ("uniform", "xavier", "orthogonal")
 _GAINS = {"relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + 0.01**2)), "tanh": 5 / 3}

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from recollect.errors import OptionError
 from recollect.learn.encoders import Encoder, EncoderFactory
-from recollect.learn.networks import Copies, NetworkFactory, PerAgent, StackedMLP
+from recollect.learn.factories import NetworkFactory, custom_network
+from recollect.learn.networks import Copies, PerAgent, StackedMLP
 from recollect.tensors import map_tensors
 
 __all__ = ["Critic", "Encoders", "Policy", "network_maker"]
@@ -35,7 +36,7 @@ def network_maker(network: NetworkFactory | None, hidden: Sequence[int], **optio
             return StackedMLP(count, (inputs, *hidden, outputs), split=split, **options)
         if split is not None:
             raise OptionError("split_critic_input", "be False with a custom network", True)
-        return Copies(count, lambda: network(inputs, outputs))
+        return Copies(count, lambda: custom_network(network, inputs, outputs))
 
     return make
 

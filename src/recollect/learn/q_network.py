@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from recollect.errors import OptionError
 from recollect.learn.encoders import Encoder, EncoderFactory
-from recollect.learn.networks import NetworkFactory, StackedMLP
+from recollect.learn.factories import NetworkFactory, custom_network
+from recollect.learn.networks import StackedMLP
 from recollect.learn.noisy import NoisyMLP
 
 __all__ = ["QNetwork"]
@@ -66,7 +67,7 @@ class QNetwork(nn.Module):
 
         def make(outputs: int) -> nn.Module:
             if network is not None:
-                return network(self.encoder.features, outputs)
+                return custom_network(network, self.encoder.features, outputs)
             sizes = (self.encoder.features, *hidden, outputs)
             if noisy_sigma:
                 return NoisyMLP(sizes, activation=activation, sigma=noisy_sigma, generator=generator)

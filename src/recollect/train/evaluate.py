@@ -5,20 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from recollect.agents.interface import Learner
+from recollect.arrays import Array
 from recollect.envs import Env
 from recollect.envs.checks import check_finite, guarded
-from recollect.envs.interface import HasLegend, Reports, ShowsEnds
+from recollect.envs.interface import HasFrameRate, HasLegend, Reports, ShowsEnds
 from recollect.envs.video import captioned
 from recollect.errors import OptionError
 from recollect.train.collect import reset_mask
 from recollect.train.metrics import reward_names
 
-__all__ = ["draw_episode", "evaluate", "record_video"]
+__all__ = ["Video", "draw_episode", "evaluate", "record_video"]
 
 
 def evaluate(
@@ -80,8 +81,17 @@ def evaluate(
     return found
 
 
-def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> list[Any]:
-    """Frames of an episode, to its final state where the environment can render that.
+class Video(NamedTuple):
+    """An episode in pictures."""
+
+    frames: list[Array]
+    """RGB bytes ``[height, width, 3]``."""
+    fps: float
+    """Frames per second: the environment's own, or ten."""
+
+
+def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> Video:
+    """A video of an episode, to its final state where the environment can render that.
 
     Captions have the step, the return so far, and a legend of who is who.
 
@@ -95,8 +105,8 @@ def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> l
         env.close()
 
 
-def draw_episode(env: Env, obs: Mapping[str, Any], act: Callable[[Any, int], Any], longest: int) -> list[Any]:
-    """Frames of an environment from its current state to the end of the episode.
+def draw_episode(env: Env, obs: Mapping[str, Any], act: Callable[[Any, int], Any], longest: int) -> Video:
+    """A video of an environment from its current state to the end of the episode.
 
     Args:
         act: The policy: from observation and step to action.
@@ -117,7 +127,8 @@ def draw_episode(env: Env, obs: Mapping[str, Any], act: Callable[[Any, int], Any
         if step.ended[0]:
             break
         obs = step.obs
-    return [captioned(picture, text, legend) for picture, text in zip(pictures, captions, strict=False)]
+    frames = [captioned(picture, text, legend) for picture, text in zip(pictures, captions, strict=False)]
+    return Video(frames, env.render_fps if isinstance(env, HasFrameRate) else 10.0)
 
 
 _REMEDY = "Its render must return an image, [height, width, 3] bytes."

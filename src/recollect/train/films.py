@@ -85,11 +85,11 @@ class Films:
         if found is None:
             return None
         try:
-            pictures = draw_episode(found.env, found.obs, lambda _, step: found.actions[step], len(found.actions))
+            video = draw_episode(found.env, found.obs, lambda _, step: found.actions[step], len(found.actions))
         finally:
             found.env.close()
         with tempfile.TemporaryDirectory() as folder:
-            return save_video(Path(folder) / "episode.gif", pictures, fps=10).read_bytes()
+            return save_video(Path(folder) / "episode.gif", video.frames, fps=video.fps).read_bytes()
 
     def replay(self, memory: Memory, lane: int, start: int) -> Replay | None:
         """An environment at an episode's start, and the episode's actions."""

@@ -384,8 +384,8 @@ class _Run:
             return
         try:
             env = make_drawable_env(self._algorithm, self._name, self.config.env_options)
-            pictures = record_video(self._learner, env, self._eval_seed)
-            save_video(own(self._folder / "episode.gif"), pictures, fps=10)
+            video = record_video(self._learner, env, self._eval_seed)
+            save_video(own(self._folder / "episode.gif"), video.frames, fps=video.fps)
         except Exception as error:  # all has been learned and saved
             warnings.warn(f"{self._name} could not be recorded: {error}", stacklevel=2)
 

@@ -12,7 +12,7 @@ from recollect.envs.dice import seeds
 from recollect.train import checkpoint
 from recollect.train.config_file import read_run
 from recollect.train.environments import make_drawable_env, make_env
-from recollect.train.evaluate import evaluate, record_video
+from recollect.train.evaluate import Video, evaluate, record_video
 from recollect.train.settings import RunConfig, device_is_here, immutable_settings
 
 __all__ = ["Trained", "load_run"]
@@ -43,8 +43,8 @@ class Trained:
         assert found is not None  # nobody ends it before its time
         return found
 
-    def record_video(self, seed: int | None = None) -> list[Any]:
-        """Frames of an episode."""
+    def record_video(self, seed: int | None = None) -> Video:
+        """A video of an episode."""
         env = make_drawable_env(self.algorithm, self.env, self.config.env_options)
         return record_video(self.learner, env, self._seed(seed))
 

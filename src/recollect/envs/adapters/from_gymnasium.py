@@ -45,6 +45,8 @@ class FromGymnasium:
         self.state_space: Space[Any] | None = None
         self.shared_reward = False
         self.max_episode_steps = env.spec.max_episode_steps if env.spec is not None else None
+        if env.metadata.get("render_fps"):
+            self.render_fps = float(env.metadata["render_fps"])
         plain: Any = env.unwrapped
         if hasattr(plain, "compute_reward"):
             self.compute_reward = plain.compute_reward

@@ -12,7 +12,7 @@ from recollect.arrays import Array
 from recollect.envs.adapters.single_env import SingleEnv, SingleStep, is_number, leaves, stack
 from recollect.envs.checks import guarded, own_traceback
 from recollect.envs.dice import seeds_for
-from recollect.envs.interface import AgentGroup, Goals, Step, as_actions, numbers, schema_of
+from recollect.envs.interface import AgentGroup, Goals, HasFrameRate, Step, as_actions, numbers, schema_of
 from recollect.errors import EnvError, OptionError, RecollectError
 from recollect.schema import Schema
 
@@ -46,6 +46,8 @@ class SyncEnvs:
         self._finals = final_names(self.schema)
         self._rules = action_rules(first.groups, self.num_envs)
         self.report_names: tuple[str, ...] = getattr(first, "report_names", ())
+        if isinstance(first, HasFrameRate):
+            self.render_fps = first.render_fps
         if isinstance(first, Goals):
             self.compute_reward, self.compute_terminated = first.compute_reward, first.compute_terminated
         self.at_end: Callable[[int], None] | None = None
