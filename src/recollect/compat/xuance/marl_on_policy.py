@@ -11,15 +11,15 @@ from recollect.arrays import Array
 from recollect.compat.checks import index, plain
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.marl_buffer import FLAG, NUMBER, Kept, StepsBuffer
-from recollect.compat.xuance.paths import Paths, advantages
+from recollect.compat.xuance.paths import HasPaths, Paths, advantages
 from recollect.compat.xuance.slots import slots_of
 from recollect.errors import NotEnoughRows, OptionError
-from recollect.memory import Memory, targets
+from recollect.memory import targets
 
 __all__ = ["MARL_OnPolicyBuffer", "MeanField_OnPolicyBuffer", "normalized", "real_values"]
 
 
-class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
+class MARL_OnPolicyBuffer(HasPaths, StepsBuffer):  # noqa: N801 - their name
     """Rollouts of ``n_envs`` environments, ``buffer_size / n_envs`` steps each.
 
     Args:
@@ -68,11 +68,6 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
             **self._state(),
             **self._available(),
         }
-
-    @property
-    def start_ids(self) -> Array:
-        """The slots where the paths begin that are not finished yet; a copy."""
-        return self._paths.start_ids
 
     @exclusive
     def clear(self) -> None:
@@ -124,14 +119,6 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
         if self.use_advantage_norm:
             samples["advantages"] = normalized(samples["advantages"], samples["agent_mask"])
         return samples | {"batch_size": len(batch.lanes)}
-
-    def _parts(self) -> tuple[Memory, dict[str, Any]]:
-        memory, notes = super()._parts()
-        return memory, notes | self._paths.notes()
-
-    def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        super()._adopt(memory, notes)
-        self._paths.adopt(notes)
 
 
 class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name

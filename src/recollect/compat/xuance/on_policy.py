@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from recollect.arrays import Array
 from recollect.compat.checks import at_least
 from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
 from recollect.compat.xuance.buffer import StepBuffer, Stored, image_field
-from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents
+from recollect.compat.xuance.paths import HasPaths, Paths, advantages, last_values, of_agents
 from recollect.compat.xuance.slots import slots_of
 from recollect.errors import NotEnoughRows
-from recollect.memory import Memory, targets
+from recollect.memory import targets
 from recollect.schema import Field
 
 __all__ = ["DummyOnPolicyBuffer", "DummyOnPolicyBuffer_Atari"]
@@ -22,7 +21,7 @@ __all__ = ["DummyOnPolicyBuffer", "DummyOnPolicyBuffer_Atari"]
 _NUMBER = Field((), "float32", role="plain")
 
 
-class DummyOnPolicyBuffer(StepBuffer):
+class DummyOnPolicyBuffer(HasPaths, StepBuffer):
     """Rollouts of ``n_envs`` environments, ``horizon_size`` steps each.
 
     Args:
@@ -59,11 +58,6 @@ class DummyOnPolicyBuffer(StepBuffer):
 
     def _observation_field(self) -> Any:
         return field_of("observation_space", self.observation_space)
-
-    @property
-    def start_ids(self) -> Array:
-        """The slots where the paths begin that are not finished yet; a copy."""
-        return self._paths.start_ids
 
     @exclusive
     def clear(self) -> None:
@@ -132,14 +126,6 @@ class DummyOnPolicyBuffer(StepBuffer):
             "batch_size": len(batch.lanes),
             "advantages": targets.normalize(batch.advantages) if self.use_advnorm else batch.advantages,
         }
-
-    def _parts(self) -> tuple[Memory, dict[str, Any]]:
-        memory, notes = super()._parts()
-        return memory, notes | self._paths.notes()
-
-    def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        super()._adopt(memory, notes)
-        self._paths.adopt(notes)
 
 
 class DummyOnPolicyBuffer_Atari(DummyOnPolicyBuffer):  # noqa: N801 - their name

@@ -8,11 +8,12 @@ import numpy as np
 
 from recollect.arrays import Array
 from recollect.compat.checks import index, plain
+from recollect.compat.saving import Saveable
 from recollect.compat.xuance.slots import Slots
 from recollect.errors import OptionError, Problem, StepError
-from recollect.memory import targets
+from recollect.memory import Memory, targets
 
-__all__ = ["Paths", "advantages", "last_values", "of_agents", "td_lambda_returns"]
+__all__ = ["HasPaths", "Paths", "advantages", "last_values", "of_agents", "td_lambda_returns"]
 
 
 @final
@@ -60,6 +61,25 @@ class Paths:
     def adopt(self, notes: dict[str, Any]) -> None:
         """From a snapshot."""
         self._since, self._cut_off = np.array(notes["since"], np.int64), np.array(notes["cut_off"], bool)
+
+
+class HasPaths(Saveable):
+    """A buffer whose open paths are saved with it."""
+
+    _paths: Paths
+
+    @property
+    def start_ids(self) -> Array:
+        """The slots where the paths begin that are not finished yet; a copy."""
+        return self._paths.start_ids
+
+    def _parts(self) -> tuple[Memory, dict[str, Any]]:
+        memory, notes = super()._parts()  # type: ignore[safe-super]
+        return memory, notes | self._paths.notes()
+
+    def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
+        super()._adopt(memory, notes)  # type: ignore[safe-super]
+        self._paths.adopt(notes)
 
 
 def advantages(

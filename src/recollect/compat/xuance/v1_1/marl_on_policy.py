@@ -10,17 +10,17 @@ import numpy as np
 from recollect.arrays import Array
 from recollect.compat.nests import field_of
 from recollect.compat.saving import exclusive
-from recollect.compat.xuance.paths import Paths, advantages, last_values, of_agents, td_lambda_returns
+from recollect.compat.xuance.paths import HasPaths, Paths, advantages, last_values, of_agents, td_lambda_returns
 from recollect.compat.xuance.slots import slots_of
 from recollect.compat.xuance.v1_1.marl_buffer import StepsBuffer, shape_of
 from recollect.errors import NotEnoughRows, OptionError
-from recollect.memory import Memory, targets
+from recollect.memory import targets
 from recollect.schema import Field
 
 __all__ = ["COMA_Buffer", "MARL_OnPolicyBuffer", "MeanField_OnPolicyBuffer"]
 
 
-class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
+class MARL_OnPolicyBuffer(HasPaths, StepsBuffer):  # noqa: N801 - their name
     """Rollouts of ``n_envs`` environments, ``buffer_size / n_envs`` steps each.
 
     Args:
@@ -72,11 +72,6 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
 
     def _of_agents(self, shape: tuple[int, ...]) -> Field:
         return Field((self.n_agents, *shape), "float32", role="plain")
-
-    @property
-    def start_ids(self) -> Array:
-        """The slots where the paths begin that are not finished yet; a copy."""
-        return self._paths.start_ids
 
     @exclusive
     def clear(self) -> None:
@@ -132,14 +127,6 @@ class MARL_OnPolicyBuffer(StepsBuffer):  # noqa: N801 - their name
             alive = samples["agent_mask"].reshape(advantage.shape)
             samples["advantages"] = targets.normalize(advantage, mask=alive)
         return samples
-
-    def _parts(self) -> tuple[Memory, dict[str, Any]]:
-        memory, notes = super()._parts()
-        return memory, notes | self._paths.notes()
-
-    def _adopt(self, memory: Memory, notes: dict[str, Any]) -> None:
-        super()._adopt(memory, notes)
-        self._paths.adopt(notes)
 
 
 class MeanField_OnPolicyBuffer(MARL_OnPolicyBuffer):  # noqa: N801 - their name
