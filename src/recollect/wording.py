@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["brief", "did_you_mean"]
 
 
-def brief(value: Any, most: int = 60) -> str:
+def brief(value: object, most: int = 60) -> str:
     """A value in at most so many characters.
 
     >>> brief("a" * 100, 20)
@@ -22,7 +22,7 @@ def brief(value: Any, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def did_you_mean(name: Any, known: Iterable[Any], otherwise: str = "") -> str:
+def did_you_mean(name: object, known: Iterable[Any], otherwise: str = "") -> str:
     """The remedy for a misspelt name, if one of those known is near; capitals do not count.
 
     >>> did_you_mean("MADPG", ["maddpg", "qmix"])

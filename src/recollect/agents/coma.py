@@ -27,6 +27,7 @@ from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings, network_options
 from recollect.agents.state import Networks
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
+from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
@@ -157,7 +158,7 @@ class COMA(StochasticLearner):
             self.trained.append((steps, optimize(f"{label}.critic", critic, target, config.critic_lr, config.eps)))
         self.acting = Acting(self.policies, [], self.obs_norm)
 
-    def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
+    def learn(self, memory: Rollout, obs: Arrays) -> dict[str, float]:
         """One update from a rollout, which is cleared: critics first, then policies."""
         config, steps = self.config, len(memory)
         value, next_value = self._chosen_values(memory), self._next_values(memory, obs)

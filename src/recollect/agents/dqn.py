@@ -6,7 +6,6 @@ See docs/algorithms/dqn.md.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
@@ -29,6 +28,8 @@ from recollect.learn.polyak import target_of
 from recollect.learn.q_network import QNetwork
 from recollect.learn.schedules import linear
 from recollect.learn.value_distributions import projected, quantile_huber
+from recollect.memory import Batch
+from recollect.tensors import TensorBatch
 
 __all__ = ["DQN", "DQNConfig"]
 
@@ -125,7 +126,7 @@ class DQN(TransitionLearner):
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
         self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, clip_whole=True)
 
-    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+    def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
         """One step of the network; metrics, and what a row's priority is made of ``[B]``."""
         config = self.config
         rows, how = self._begin(batch)
@@ -138,7 +139,7 @@ class DQN(TransitionLearner):
             self.trained.update_target(config.tau)
         return {"loss": loss.detach(), "grad_norm": norm, "q": q.mean()}, error
 
-    def loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def loss(self, rows: TensorBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The mean of L(r + gamma^n Q'(s', a') - Q(s, a)) over rows, or of what distributions have in its place.
 
         Also each row's error and Q(s, a), ``[B]``.

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, final, runtime
 import torch
 from torch import Tensor, nn
 
-from recollect.arrays import Array
+from recollect.arrays import Array, Arrays
 from recollect.envs.interface import Env
 from recollect.memory import Memory, Rollout, Storage
 
@@ -54,7 +54,7 @@ class Weights(NamedTuple):
 class Actor(Protocol):
     """Agents that act in some environments, by weights and a generator of their own."""
 
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions ``[E, A, ...]`` by field name, and what else rows of this step hold, ``[E, ...]`` by field name.
 
         Args:
@@ -78,7 +78,7 @@ class Actor(Protocol):
 class Learner(Protocol):
     """What learns from a memory."""
 
-    def learn(self, memory: Any, obs: Mapping[str, Any], /) -> dict[str, float]:
+    def learn(self, memory: Any, obs: Arrays, /) -> dict[str, float]:
         """One update from what the memory gives; metrics by name. ``samples`` is how many steps it learned from.
 
         Args:

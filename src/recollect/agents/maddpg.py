@@ -23,6 +23,7 @@ from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
 from recollect.agents.state import NetworkLearner, Networks, Trained
 from recollect.agents.transitions import GroupBatch, GroupReader
+from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.actions import action_head
@@ -215,7 +216,7 @@ class MADDPG(NetworkLearner):
             optimize = self.networks.optimize
             self.trained.append({what: optimize(f"{label}.{what}", *part) for what, part in parts.items()})
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
         batch = memory.sample(self.config.batch_size)
         recent = memory.newest(self.config.batch_size) if self.config.infer_policies else None

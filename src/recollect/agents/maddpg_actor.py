@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recollect.agents.state import NetworkActor, below
 from recollect.agents.transitions import GroupReader
-from recollect.arrays import Array
+from recollect.arrays import Array, Arrays
 from recollect.learn.exploration import GaussianNoise, Noise, OrnsteinUhlenbeck
 from recollect.learn.policies import Policy
 from recollect.learn.schedules import linear
@@ -54,7 +54,7 @@ class MADDPGActor(NetworkActor):
         """Which of its ensemble plays each agent in each environment, ``[A, E]`` a group."""
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions, and which of an ensemble chose them."""
         seen = from_env(obs, self._device)
         actions, extras = {}, {}

@@ -23,6 +23,7 @@ from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import PPOSettings, network_options
 from recollect.agents.state import Networks
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
+from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import Packed
@@ -188,7 +189,7 @@ class MAPPO(StochasticLearner):
             self.trained.append((steps, optimize(f"{label}.critic", critic, target, config.critic_lr, config.eps)))
         self.acting = Acting(self.policies, self.targets, self.obs_norm)
 
-    def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
+    def learn(self, memory: Rollout, obs: Arrays) -> dict[str, float]:
         """One update from a rollout, which is cleared."""
         config, steps, rewards = self.config, len(memory), self._rewards(memory)
         memory.finish(

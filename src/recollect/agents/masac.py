@@ -30,6 +30,7 @@ from recollect.agents.settings import (
 )
 from recollect.agents.state import Networks, Trained
 from recollect.agents.stochastic_actor import Acting, StochasticLearner
+from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.critics import Temperature
@@ -163,7 +164,7 @@ class MASAC(StochasticLearner):
             }
         )
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
         batch = memory.sample(self.config.batch_size)
         metrics, td_errors = self.update(batch)

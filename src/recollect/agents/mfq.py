@@ -24,6 +24,7 @@ from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, network_options
 from recollect.agents.state import NetworkLearner, Networks, Trained
+from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks
@@ -177,7 +178,7 @@ class MFQ(NetworkLearner):
                 self.trained.append(self.networks.optimize(label, q, target, config.lr))
         self.acting = nn.ModuleList(self.online)
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
         batch = memory.sample(self.config.batch_size)
         metrics, td_errors = self.update(batch)

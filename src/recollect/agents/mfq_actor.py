@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, final
 
 import torch
@@ -10,6 +10,7 @@ from torch import nn
 
 from recollect.agents.mean_field import MeanField
 from recollect.agents.state import NetworkActor
+from recollect.arrays import Array, Arrays
 from recollect.tensors import from_env
 
 __all__ = ["MFQActor"]
@@ -44,7 +45,7 @@ class MFQActor(NetworkActor):
             self._states[f"{index}.last_action"] = torch.zeros(shape, device=device)
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions, and the mean actions that they were chosen by."""
         seen, actions, extras = from_env(obs, self._device), {}, {}
         for index, network in enumerate(self._networks):

@@ -18,12 +18,12 @@ from recollect.agents.interface import Schedule
 from recollect.agents.replay import replay_memory
 from recollect.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
 from recollect.agents.state import NetworkLearner, Networks
-from recollect.arrays import Array
+from recollect.arrays import Array, ArrayLike, Arrays
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
 from recollect.learn.schedules import linear
 from recollect.memory import Batch, FrameStack, Hindsight, Memory, Storage
-from recollect.tensors import to_torch
+from recollect.tensors import TensorBatch, to_torch
 
 __all__ = ["ActorCriticSettings", "Frames", "TransitionLearner", "TransitionSettings", "observed_space"]
 
@@ -85,8 +85,8 @@ class Replay:
             raise OptionError("environment", rule, repr(env.name))
         judges = {"reward": env.compute_reward, "terminated": env.compute_terminated}
 
-        def judge(name: str, achieved: Any, desired: Any) -> Any:
-            return np.broadcast_to(judges[name](achieved, desired, {}), (len(achieved),))
+        def judge(name: str, achieved: ArrayLike, desired: ArrayLike) -> Array:
+            return np.broadcast_to(judges[name](achieved, desired, {}), np.shape(achieved)[:1])
 
         parts: dict[str, Any] = {name: partial(judge, name) for name in judges}
         self._hindsight = Hindsight(config.hindsight, config.hindsight_k, seed=seed, **parts)
@@ -117,7 +117,7 @@ class TransitionLearner(NetworkLearner, ABC):
         self.networks, self._replay = Networks(device, seed), Replay(config, env, seed)
         self.networks.keep(self._replay)
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
         batch = self._replay.sample(memory)
         metrics, error = self.update(batch)
@@ -127,10 +127,10 @@ class TransitionLearner(NetworkLearner, ABC):
         return {**dict(zip(metrics, values, strict=True)), "samples": len(error)}
 
     @abstractmethod
-    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+    def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
         """One update; metrics, and what a row's priority is made of ``[B]``."""
 
-    def _begin(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _begin(self, batch: Batch) -> tuple[TensorBatch, dict[str, Any]]:
         """Count an update: its rows as tensors, and how optimizers step."""
         config = self.config
         self.networks.count_update()
@@ -152,7 +152,7 @@ class Frames:
         self._begun = np.ones(num_envs, bool)
         """Where the next observation is the first of an episode."""
 
-    def __call__(self, obs: Mapping[str, Any]) -> Mapping[str, Any]:
+    def __call__(self, obs: Arrays) -> Arrays:
         """What environments show, with stacks in place of frames."""
         if self._stack is None:
             return obs

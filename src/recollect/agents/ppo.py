@@ -23,6 +23,7 @@ from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import PPOSettings, network_options
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
 from recollect.agents.state import NetworkLearner, Networks
+from recollect.arrays import Arrays
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
 from recollect.learn.factories import resolve
@@ -141,7 +142,7 @@ class PPO(NetworkLearner):
         self.trained = self.networks.optimize("agent", self.network, None, config.lr, config.eps, clip_whole=True)
         self.acting = nn.ModuleList([self.network, self.obs_norm])
 
-    def learn(self, memory: Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
+    def learn(self, memory: Rollout, obs: Arrays) -> dict[str, float]:
         """One update from a rollout, which is cleared."""
         config, steps, reward = self.config, len(memory), self._reward(memory)
         memory.finish(

@@ -12,7 +12,7 @@ from torch import Tensor
 from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
 from recollect.agents.state import NetworkActor
-from recollect.arrays import Array
+from recollect.arrays import Array, Arrays
 from recollect.learn.noisy import draw_noise, without_noise
 from recollect.learn.q_network import QNetwork
 from recollect.tensors import from_env
@@ -47,7 +47,7 @@ class QActor(NetworkActor):
         self._epsilon, self._plain = epsilon, network.plain
         self._frames = Frames(frame_stack, num_envs)
 
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions ``[E]``; rows hold nothing besides."""
         seen = self._frames(obs)
         mask = seen.get("avail_actions")

@@ -29,6 +29,7 @@ from recollect.agents.reward_stats import RewardStats
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings
 from recollect.agents.state import NetworkLearner, Networks
+from recollect.arrays import Arrays
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
 from recollect.learn.encoders import ENCODERS
@@ -243,7 +244,7 @@ class QMIX(NetworkLearner):
         self.optimizer = make_optimizer(config.optimizer, self._parameters, config.lr, config.eps)
         self.networks.optimizers["online"] = self.optimizer
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
         batch = memory.sample(self.config.batch_size)
         metrics, td_error = self.update(batch)

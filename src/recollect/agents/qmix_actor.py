@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import torch
 from torch import nn
 
 from recollect.agents.q_networks import QNetworks
 from recollect.agents.state import NetworkActor
-from recollect.arrays import Array
+from recollect.arrays import Array, Arrays
 from recollect.learn.exploration import epsilon_greedy, greedy
 from recollect.learn.schedules import linear
 from recollect.tensors import from_env
@@ -48,7 +47,7 @@ class QMIXActor(NetworkActor):
             self._states[f"{index}.last_action"] = torch.full((num_envs, q.agents), -1, device=device)
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions; rows hold nothing else."""
         config, actions, seen = self._config, {}, from_env(obs, self._device)
         epsilon = linear(config.epsilon_start, config.epsilon_end, config.epsilon_steps, step)

@@ -23,6 +23,7 @@ from recollect.agents.replay import sampler_of
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings, QSettings
 from recollect.agents.state import NetworkLearner, Networks
+from recollect.arrays import Arrays
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
 from recollect.learn.encoders import ENCODERS
@@ -140,7 +141,7 @@ class R2D2(NetworkLearner):
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
         self.trained = self.networks.optimize("q", self.online, self.target, config.lr, config.eps, clip_whole=True)
 
-    def learn(self, memory: Memory, _obs: Mapping[str, Any] | None = None) -> dict[str, float]:
+    def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
         batch = memory.sample(self.config.batch_size)
         metrics, priority = self.update(batch)

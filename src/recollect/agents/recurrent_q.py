@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recollect.agents.one_agent import Frames
 from recollect.agents.state import NetworkActor
-from recollect.arrays import Array
+from recollect.arrays import Array, Arrays
 from recollect.errors import OptionError
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.encoders import Encoder, EncoderFactory
@@ -84,7 +84,7 @@ class RecurrentQActor(NetworkActor):
         self._states["state"] = torch.zeros(num_envs, network.units, device=device)
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions ``[E]``, and the states that they came from."""
         seen, before = from_env(self._frames(obs), self._device), self._states["state"]
         q, self._states["state"] = self._network(seen["obs"], Packed([len(before)], before))

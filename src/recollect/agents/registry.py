@@ -70,7 +70,7 @@ def algorithms() -> dict[str, Algorithm]:
     return dict(_ALGORITHMS)
 
 
-def find(name: Any) -> Any:
+def find(name: object) -> Any:
     """The settings of an algorithm as they are by default."""
     if isinstance(name, str) and name in _ALGORITHMS:
         return _ALGORITHMS[name]

@@ -28,6 +28,8 @@ from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
+from recollect.memory import Batch
+from recollect.tensors import TensorBatch
 
 __all__ = ["SAC", "SACConfig"]
 
@@ -105,7 +107,7 @@ class SAC(TransitionLearner):
         self._critics = optimize("critics", self.critics, self.target, config.critic_lr, clip_whole=True)
         self._alpha = optimize("alpha", self.temperature, None, config.alpha_lr, clip_whole=True)
 
-    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+    def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
         """One step of everything; metrics, and what a row's priority is made of ``[B]``."""
         config = self.config
         rows, how = self._begin(batch)
@@ -119,7 +121,7 @@ class SAC(TransitionLearner):
         self._critics.update_target(config.tau)
         return {**metrics, "alpha": self.temperature.alpha, "entropy": entropy.mean()}, td_error.abs().mean(dim=0)
 
-    def critic_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def critic_loss(self, rows: TensorBatch) -> tuple[Tensor, Tensor, Tensor]:
         """(r + gamma^n E[min_i Q'_i(s', a') - alpha log pi(a'|s')] - Q_i(s, a))^2 for both; errors and Q ``[2, B]``."""
         with torch.no_grad():
             next_rows = {name.removeprefix("next_"): rows[name] for name in rows if name.startswith("next_")}
@@ -138,7 +140,7 @@ class SAC(TransitionLearner):
             loss = loss * rows["weights"].float()
         return loss.mean(dim=1).sum(), td_error.detach(), q.detach()
 
-    def actor_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    def actor_loss(self, rows: TensorBatch) -> tuple[Tensor, Tensor]:
         """E[alpha log pi(a|s) - min_i Q_i(s, a)]; and the policy's entropy ``[B]``."""
         drawn = self._drawn(rows)
         with frozen(self._critics.parameters):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from recollect.agents.actor_critic import ObsNorm
 from recollect.agents.state import NetworkActor
+from recollect.arrays import Array, Arrays
 from recollect.envs.interface import AgentGroup
 from recollect.learn.agent_networks import AgentNetworks, Packed
 from recollect.learn.distributions import Distribution
@@ -146,7 +147,7 @@ class SoloActor(NetworkActor):
         self._states = {name: part.initial_state(num_envs)[:, 0] for name, part in network.recurrent.items()}
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions, and with exploration their log-probabilities, values, and the states that they came from."""
         if self._explore and step < self._random_steps:
             return {"action": self._by_chance(obs)}, {}

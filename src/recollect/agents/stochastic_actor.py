@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import torch
@@ -13,6 +13,7 @@ from recollect.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic
 from recollect.agents.mean_field import MeanField
 from recollect.agents.policy_modules import LikeliestPolicy
 from recollect.agents.state import NetworkActor, NetworkLearner
+from recollect.arrays import Array, Arrays
 from recollect.envs.interface import AgentGroup
 from recollect.learn.policy_heads import policy_head
 from recollect.schema import Field
@@ -94,7 +95,7 @@ class StochasticActor(NetworkActor):
                 self._states[f"{index}.last_action"] = torch.zeros(shape, device=device)
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], _step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, _step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions, and with exploration their log-probabilities, values, and the states that they came from."""
         seen = self._obs_norm(from_env(obs, self._device))
         actions: dict[str, Any] = {}

@@ -6,7 +6,6 @@ With one critic, no delay and no smoothing DDPG (Lillicrap et al. 2016). See doc
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -24,6 +23,8 @@ from recollect.learn.factories import resolve
 from recollect.learn.losses import TD_LOSSES
 from recollect.learn.optimizers import frozen
 from recollect.learn.polyak import target_of
+from recollect.memory import Batch
+from recollect.tensors import TensorBatch
 
 __all__ = ["TD3", "TD3Config"]
 
@@ -98,7 +99,7 @@ class TD3(TransitionLearner):
         self._policy = optimize("policy", self.policy, self.policy_target, config.actor_lr, clip_whole=True)
         self._critics = optimize("critics", self.critics, self.critics_target, config.critic_lr, clip_whole=True)
 
-    def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+    def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
         """One step of the critics, and of the policy when it is due; metrics, and rows' errors ``[B]``."""
         config = self.config
         rows, how = self._begin(batch)
@@ -111,7 +112,7 @@ class TD3(TransitionLearner):
             self._critics.update_target(config.tau)
         return metrics, td_error.abs().mean(dim=0)
 
-    def critic_loss(self, rows: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def critic_loss(self, rows: TensorBatch) -> tuple[Tensor, Tensor, Tensor]:
         """(r + gamma^n min_i Q'_i(s', pi'(s') + noise) - Q_i(s, a))^2 for all i; errors and Q ``[N, B]`` too."""
         config = self.config
         with torch.no_grad():
@@ -129,7 +130,7 @@ class TD3(TransitionLearner):
             loss = loss * rows["weights"].float()
         return loss.mean(dim=1).sum(), td_error.detach(), q.detach()
 
-    def actor_loss(self, rows: Mapping[str, Any]) -> Tensor:
+    def actor_loss(self, rows: TensorBatch) -> Tensor:
         """-E[Q_1(s, pi(s))]."""
         with frozen(self._critics.parameters):
             return -self.critics.first(rows["obs"], self.policy(rows["obs"])).mean()

@@ -10,7 +10,7 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from recollect.agents.state import NetworkActor, below
-from recollect.arrays import Array
+from recollect.arrays import Array, Arrays
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 from recollect.learn.actions import BoxActions
@@ -95,7 +95,7 @@ class DeterministicActor(NetworkActor):
         self._scale, self._random_steps, self._num_envs = scale, random_steps, num_envs
 
     @torch.no_grad()
-    def act(self, obs: Mapping[str, Any], step: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions ``[E, ...]``; rows hold nothing besides."""
         if self._explore and step < self._random_steps:
             action = torch.empty(self._num_envs, self._policy.box.width, device=self._device)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array, ArrayLike
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, Step, choices, plain_actions, schema_of
@@ -61,7 +60,7 @@ class BitFlip(BuiltIn):
     def _own(self) -> dict[str, Array]:
         return {"bits": self.bits, "goal": self.goal, "time": self.time}
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Flip a bit."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
@@ -73,18 +72,18 @@ class BitFlip(BuiltIn):
         reached = self.compute_terminated(self.bits, self.goal, {})
         truncated = (self.time >= self._limit) & ~reached
         reward = self.compute_reward(self.bits, self.goal, {}).astype(np.float32)
-        row: dict[str, Any] = {**before, "action": chosen, "reward": reward[:, None]}
+        row: dict[str, Array] = {**before, "action": chosen, "reward": reward[:, None]}
         row |= {"terminated": reached, "truncated": truncated}
         if (reached | truncated).any():
             row |= {key.replace("obs/", "final_obs/", 1): value for key, value in self.look().items()}
             self._begin(np.flatnonzero(reached | truncated), self._dice)
         return Step(self.look(), row, reached, truncated, {"is_success": reached})
 
-    def compute_reward(self, achieved: Any, desired: Any, _info: Any = None) -> Array:
+    def compute_reward(self, achieved: ArrayLike, desired: ArrayLike, _info: object = None) -> Array:
         """0 where a goal was achieved, else -1, ``[B]``."""
         return np.asarray((np.asarray(achieved) == desired).all(axis=-1) - 1.0)
 
-    def compute_terminated(self, achieved: Any, desired: Any, _info: Any = None) -> Array:
+    def compute_terminated(self, achieved: ArrayLike, desired: ArrayLike, _info: object = None) -> Array:
         """Where a goal was achieved, ``[B]``."""
         return np.asarray((np.asarray(achieved) == desired).all(axis=-1))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from recollect.arrays import Array
+from recollect.arrays import Array, Arrays
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import EnvError, RecollectError
 
@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 _MOST_TEXT = 4000
 
 
-def check_finite(env: Env, values: Mapping[str, Any], step: int) -> None:
+def check_finite(env: Env, values: Arrays, step: int) -> None:
     """Refuse NaN and infinity in observations and rewards, ``[E, ...]`` each.
 
     Args:

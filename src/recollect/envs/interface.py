@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final, runtime_checkabl
 
 import numpy as np
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array, ArrayLike, Arrays
 from recollect.errors import MissingExtra, OptionError
 from recollect.schema import Field, Group, Schema
 from recollect.schema.spaces import fields_of, stacked
@@ -94,13 +94,13 @@ class Step(NamedTuple):
 
     obs: dict[str, Array]
     """Current observations, from which the next actions are chosen."""
-    row: dict[str, Any]
+    row: dict[str, Array]
     """The step as ``Memory.append`` takes it: obs, action, reward, flags, final observations."""
     terminated: Array
     """Where the episode terminated, ``[E]``."""
     truncated: Array
     """Where the episode was truncated, ``[E]``."""
-    info: dict[str, Any]
+    info: dict[str, Array]
     """Further metrics by name; where an episode ended, those of that episode."""
 
     @property
@@ -134,7 +134,7 @@ class Env(Protocol):
         In the middle of episodes call ``memory.cut()`` too.
         """
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments. With one group, ``action`` may be its array."""
 
     def render(self, index: int = 0) -> Array:
@@ -187,9 +187,9 @@ class HasLegend(Protocol):
 class Goals(Protocol):
     """Goal environments, as in Gymnasium-Robotics: rewards can be recomputed for any goals."""
 
-    compute_reward: Callable[[Any, Any, Any], Any]
+    compute_reward: Callable[[ArrayLike, ArrayLike, Any], ArrayLike]
     """Rewards ``[B]`` of achieved goals ``[B, ...]``, desired goals, and infos."""
-    compute_terminated: Callable[[Any, Any, Any], Any]
+    compute_terminated: Callable[[ArrayLike, ArrayLike, Any], ArrayLike]
     """Whether these goals terminate the episode, ``[B]`` or one for all."""
 
 
@@ -235,7 +235,7 @@ def _choices(group: AgentGroup) -> tuple[int, ...]:
     return (int(group.action_space.n),)
 
 
-def as_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) -> Mapping[str, Any]:
+def as_actions(groups: Sequence[AgentGroup], action: Actions) -> Mapping[str, ArrayLike]:
     """Actions by field name; a single group's may be given without one."""
     if isinstance(action, Mapping):
         missing = [group.key("action") for group in groups if not _has(action, group.key("action"))]
@@ -249,7 +249,7 @@ def as_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) ->
     return {groups[0].key("action"): action}
 
 
-def plain_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any) -> Mapping[str, Any]:
+def plain_actions(groups: Sequence[AgentGroup], action: Actions) -> Mapping[str, ArrayLike]:
     """Actions by field name, for groups whose action space is not nested."""
     given = as_actions(groups, action)
     expected = [group.key("action") for group in groups]
@@ -258,7 +258,7 @@ def plain_actions(groups: Sequence[AgentGroup], action: Mapping[str, Any] | Any)
     return given
 
 
-def choices(name: str, action: Any, shape: tuple[int, ...], count: int) -> Array:
+def choices(name: str, action: object, shape: tuple[int, ...], count: int) -> Array:
     """Discrete actions as a new array, if all are from 0 to below ``count``."""
     chosen = numbers(name, action)
     if chosen.shape != shape:
@@ -271,7 +271,7 @@ def choices(name: str, action: Any, shape: tuple[int, ...], count: int) -> Array
     return places
 
 
-def numbers(name: str, value: Any) -> Array:
+def numbers(name: str, value: object) -> Array:
     """The value as a NumPy array."""
     try:
         return np.asarray(value)
@@ -290,6 +290,6 @@ def notify(at_end: Callable[[int], None] | None, ended: Array) -> None:
             at_end(int(index))
 
 
-def finals(row: Mapping[str, Any]) -> dict[str, Array]:
+def finals(row: Arrays) -> dict[str, Array]:
     """The final observations of a row in which an episode ended, by the names of observations."""
     return {key.replace("final_", "", 1): value for key, value in row.items() if "final_" in key}

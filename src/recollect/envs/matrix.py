@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array
 from recollect.envs.dice import seeds_for
 from recollect.envs.interface import AgentGroup, Step, choices, plain_actions, schema_of
 from recollect.envs.options import positive
@@ -46,7 +46,7 @@ class MatrixGame:
         self.time[:] = 0
         return self._seen()
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Play the joint action."""
         given = plain_actions(self.groups, action)["action"]
         chosen = choices("action", given, (self.num_envs, 2), len(self.payoff))
@@ -54,7 +54,7 @@ class MatrixGame:
         self.time += 1
         terminated = self.time >= self._limit  # nothing is left to play for
         seen = self._seen()
-        row: dict[str, Any] = {**seen, "action": chosen, "reward": self.payoff[chosen[:, 0], chosen[:, 1]]}
+        row: dict[str, Array] = {**seen, "action": chosen, "reward": self.payoff[chosen[:, 0], chosen[:, 1]]}
         row |= {"terminated": terminated, "truncated": np.zeros_like(terminated)}
         if terminated.any():
             row["final_obs"] = self._seen()["obs"]

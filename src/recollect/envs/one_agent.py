@@ -7,7 +7,7 @@ from typing import Any, final
 
 from gymnasium import Space
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array
 from recollect.envs.interface import (
     AgentGroup,
     Env,
@@ -74,7 +74,7 @@ class OneAgent:
         """Reset all environments and return their observations."""
         return self._one(self._env.reset(seed))
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments with actions ``[E, ...]``."""
         given = {key: numbers(key, value) for key, value in as_actions(self.groups, action).items()}
         for key, value in given.items():

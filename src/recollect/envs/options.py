@@ -11,7 +11,7 @@ from recollect.errors import OptionError
 __all__ = ["positive", "proportion"]
 
 
-def positive(name: str, value: Any, *, least: int = 1, none: bool = False) -> Any:
+def positive(name: str, value: object, *, least: int = 1, none: bool = False) -> Any:
     """An integer of at least ``least`` (or None, if ``none``)."""
     if none and value is None:
         return None
@@ -20,7 +20,7 @@ def positive(name: str, value: Any, *, least: int = 1, none: bool = False) -> An
     return int(value)
 
 
-def proportion(name: str, value: Any) -> None:
+def proportion(name: str, value: object) -> None:
     """Refuse a value outside [0, 1]."""
     if not isinstance(value, (int, float, np.floating)) or isinstance(value, bool) or not 0 <= value <= 1:
         raise OptionError(name, "be from 0 to 1", repr(value))

@@ -50,7 +50,7 @@ def resolve(what: str, value: Any, known: Mapping[str, Any]) -> Any:
     return found
 
 
-def named_module(value: Any) -> str:
+def named_module(value: object) -> str:
     """The module that resolving a setting imports; empty if none."""
     return value.partition(":")[0] if isinstance(value, str) and ":" in value else ""
 

@@ -103,7 +103,7 @@ def real(name: str, value: Any, low: float, high: float) -> float:
     return float(value)
 
 
-def is_masked(value: Any) -> bool:
+def is_masked(value: object) -> bool:
     """Whether a masked array has masked values.
 
     ``np.ma`` is not imported here: that takes an import lock, and whoever has not imported it has no masked arrays.
@@ -112,7 +112,7 @@ def is_masked(value: Any) -> bool:
     return type(value) is not np.ndarray and masked is not None and bool(masked.is_masked(value))
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether something is one real number."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
@@ -122,7 +122,7 @@ def lane_count(lanes: int | None) -> int:
     return 1 if lanes is None else whole("lanes", lanes, 1, 2**31)
 
 
-def row_count(capacity: Any, lanes: int, row_nbytes: int) -> int:
+def row_count(capacity: object, lanes: int, row_nbytes: int) -> int:
     """Rows in all, as many in every lane."""
     capacity = whole("capacity", capacity, 2 * lanes, max(2 * lanes, _MOST_BYTES // row_nbytes))
     if capacity % lanes:
@@ -133,7 +133,7 @@ def row_count(capacity: Any, lanes: int, row_nbytes: int) -> int:
     return int(capacity)
 
 
-def path(name: str, value: Any) -> Path:
+def path(name: str, value: object) -> Path:
     """A path that is not empty: an empty one would be the current folder."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise OptionError(name, "be a path", brief(value))

@@ -122,7 +122,7 @@ def _array(value: Any) -> Array | None:
 
 
 def value_of(
-    name: str, value: Any, column: Column, lead: tuple[int | None, ...], problems: list[Problem]
+    name: str, value: object, column: Column, lead: tuple[int | None, ...], problems: list[Problem]
 ) -> Array | None:
     """A value in the stored shape and dtype; None, and one more problem, if it does not fit without loss."""
     if is_masked(value):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from recollect.agents.interface import Actor, Algorithm, Experience, Weights
+from recollect.arrays import Array, Arrays
 from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import Env, Snapshots, Step
 from recollect.memory import Memory
@@ -24,7 +25,7 @@ class Collected(NamedTuple):
 
     steps: int
     episodes: int
-    returns: Mapping[str, Any]
+    returns: Arrays
     """Returns and lengths of the episodes that ended, by name."""
 
 
@@ -59,14 +60,14 @@ class Films(Protocol):
     def recording(self) -> bool:
         """Whether to record the next episodes that start."""
 
-    def note(self, env: Env, begun: Any, memory: Memory) -> None:
+    def note(self, env: Env, begun: Array, memory: Memory) -> None:
         """Record environments in which an episode starts, ``[E]``."""
 
 
 class Collector(Protocol):
     """Steps environments and writes to the memory."""
 
-    obs: Mapping[str, Any]
+    obs: Arrays
     """Current observations by field name; empty if environments are in other processes."""
 
     def collect(self, steps: int) -> Collected:
@@ -102,7 +103,7 @@ class LocalCollector:
     def __init__(self, env: Env, actor: Actor, memory: Experience) -> None:
         self._env, self._actor, self._memory = env, actor, memory
         self._returns = EpisodeReturns(env)
-        self.obs: Mapping[str, Any] = {}
+        self.obs: Arrays = {}
         self.films: Films | None = None
         """Recorder of episode starts, for films; None: not recorded."""
 
@@ -152,7 +153,7 @@ class LocalCollector:
 
 
 def act_and_append(
-    env: Env, actor: Actor, memory: Experience, obs: Mapping[str, Any], steps: int, lanes: Any = None
+    env: Env, actor: Actor, memory: Experience, obs: Arrays, steps: int, lanes: Array | None = None
 ) -> Step:
     """Step environments once and append the rows.
 
@@ -177,7 +178,7 @@ def act_and_append(
     return step
 
 
-def reset_mask(step: Step) -> Any:
+def reset_mask(step: Step) -> Array:
     """Where an episode ended, or where a step only reset the environment, ``[E]``."""
     lanes = step.row.get("lanes")
     if lanes is None:

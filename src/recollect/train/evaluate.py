@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recollect.agents.interface import Learner
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array, Arrays
 from recollect.envs import Env
 from recollect.envs.checks import check_finite, guarded
 from recollect.envs.interface import HasFrameRate, HasLegend, Reports, ShowsEnds
@@ -105,7 +105,7 @@ def record_video(learner: Learner, env: Env, seed: int, longest: int = 500) -> V
         env.close()
 
 
-def draw_episode(env: Env, obs: Mapping[str, Any], act: Callable[[Any, int], Any], longest: int) -> Video:
+def draw_episode(env: Env, obs: Arrays, act: Callable[[Arrays, int], Actions], longest: int) -> Video:
     """A video of an environment from its current state to the end of the episode.
 
     Args:

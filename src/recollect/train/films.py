@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from recollect.agents.interface import Algorithm
+from recollect.arrays import Array
 from recollect.envs.interface import Env, Snapshots
 from recollect.envs.video import save_video
 from recollect.memory import Memory
@@ -56,7 +57,7 @@ class Films:
         now = time.monotonic()
         return now - self._looked < _WATCHED and now - self._noted > _EVERY
 
-    def note(self, env: Env, begun: Any, memory: Memory) -> None:
+    def note(self, env: Env, begun: Array, memory: Memory) -> None:
         """Record environments in which an episode starts.
 
         Args:

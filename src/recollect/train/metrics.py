@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from recollect.arrays import Array, Arrays
 from recollect.envs.interface import Env, Step
 from recollect.memory import Memory, Shuffled
 from recollect.train.sharded import RunMemory
@@ -49,7 +50,7 @@ class EpisodeReturns:
         self._running = {name: np.zeros(env.num_envs) for name in self._names}
         self._length = np.zeros(env.num_envs)
 
-    def add(self, step: Step) -> dict[str, Any]:
+    def add(self, step: Step) -> dict[str, Array]:
         """Add a step; returns the returns and lengths of the episodes that it ended, by name."""
         rows = step.row.get("lanes", ...)
         for name, key in self._names.items():
@@ -95,7 +96,7 @@ class Since:
             self._sums[name] = self._sums.get(name, 0.0) + value
             self._counts[name] = self._counts.get(name, 0) + 1
 
-    def add_episodes(self, returns: Mapping[str, Any]) -> None:
+    def add_episodes(self, returns: Arrays) -> None:
         """Add the returns of ended episodes."""
         for name, values in returns.items():
             self._sums[name] = self._sums.get(name, 0.0) + float(values.sum())

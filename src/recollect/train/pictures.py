@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recollect.errors import OptionError
 from recollect.files import own
@@ -11,10 +11,14 @@ from recollect.train.loggers import read_metrics
 from recollect.train.metrics import evaluations
 from recollect.train.style import COLOURS, add_caption, format_steps, styled
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 __all__ = ["draw_curve", "report_panel", "save_picture"]
 
 
-def save_picture(figure: Any, path: str | Path) -> Path:
+def save_picture(figure: Figure, path: str | Path) -> Path:
     """Write a figure; PNG if the path has no extension. Missing folders are created."""
     path = Path(path)
     path = path if path.suffix else path.with_name(f"{path.name}.png")
@@ -26,7 +30,7 @@ def save_picture(figure: Any, path: str | Path) -> Path:
     return path
 
 
-def report_panel(axes: Any, name: str, values: Any) -> None:
+def report_panel(axes: Axes, name: str, values: Any) -> None:
     """Label a panel of a metric that the environment reports; rates in [0, 1] get that whole range."""
     axes.set_ylabel(f"{name.replace('_', ' ')} (mean)")
     format_steps(axes)

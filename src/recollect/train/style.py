@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "add_caption", "format_steps", "styled"]
 
@@ -34,7 +38,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def styled() -> Iterator[Any]:
+def styled() -> Iterator[type[Figure]]:
     """A context in the style, and the class of figures that are drawn to files.
 
     Not by ``pyplot``, whose backend is the caller's: a notebook goes on to show plots after a run has drawn its curve.
@@ -47,12 +51,12 @@ def styled() -> Iterator[Any]:
         yield Figure
 
 
-def add_caption(figure: Any, text: str) -> None:
+def add_caption(figure: Figure, text: str) -> None:
     """Write a caption below a figure in constrained layout."""
     figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color=_MUTED)
 
 
-def format_steps(axes: Any, label: str = "environment steps") -> None:
+def format_steps(axes: Axes, label: str = "environment steps") -> None:
     """Label an axis of steps, with k and M for thousands and millions."""
     from matplotlib.ticker import EngFormatter
 

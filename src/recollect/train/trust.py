@@ -57,7 +57,7 @@ def import_modules(names: Iterable[str]) -> None:
             raise OptionError("import", "name a module that can be imported", repr(name), str(error)) from None
 
 
-def own_module(thing: Any) -> str:
+def own_module(thing: object) -> str:
     """The module of a class or function that is not ours; empty if it is, or if nothing can import it again."""
     module = getattr(thing, "__module__", "") or ""
     return "" if module == "__main__" or module.split(".")[0] == "recollect" else module

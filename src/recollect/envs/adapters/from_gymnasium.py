@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array
 from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
 from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, rendered, seed31
 from recollect.envs.adapters.sync import action_rules, check_actions, check_started, final_names
@@ -203,7 +203,7 @@ class FromGymnasiumVector:
             raise OptionError("seed", rule, "a list")
         return int(seed31(seeds_for(seed, 1)[0]) or 0)
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments."""
         check_started(self._seen)
         given = check_actions(self._rules, as_actions(self.groups, action))
@@ -213,7 +213,7 @@ class FromGymnasiumVector:
         live = ~self._over
         terminated, truncated = terminated & live, truncated & ~terminated & live
         ended = terminated | truncated
-        row: dict[str, Any] = {**self._seen, **given, "reward": np.array(reward, np.float32)[:, None]}
+        row: dict[str, Array] = {**self._seen, **given, "reward": np.array(reward, np.float32)[:, None]}
         row["terminated"], row["truncated"] = terminated, truncated
         if ended.any():
             final = self._final(seen, info, ended) if self._mode is AutoresetMode.SAME_STEP else seen

@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, final
@@ -14,7 +14,7 @@ from typing import Any, final
 import cloudpickle
 import numpy as np
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array
 from recollect.envs.adapters.single_env import SingleEnv, is_number, stack
 from recollect.envs.adapters.sync import action_rules, check_actions, check_alike, check_started, final_names, gather
 from recollect.envs.checks import own_traceback
@@ -88,7 +88,7 @@ class Pool:
         self._seen = stack(self._all("reset", [[each[index] for index in worker.share] for worker in self._workers]))
         return dict(self._seen)
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments; those whose episode ends are reset."""
         self._check_open()
         check_started(self._seen)

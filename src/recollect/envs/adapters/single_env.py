@@ -87,7 +87,7 @@ def leaves(space: Space[Any], key: str) -> dict[str, Space[Any]]:
     return {name: part for found in parts for name, part in found.items()}
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether an entry of an info is a scalar."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "biuf"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array, ArrayLike, Arrays
 from recollect.envs.adapters.single_env import SingleEnv, SingleStep, is_number, leaves, stack
 from recollect.envs.checks import guarded, own_traceback
 from recollect.envs.dice import seeds_for
@@ -61,7 +61,7 @@ class SyncEnvs:
         self._seen = stack([self._reset(index, start) for index, start in enumerate(each)])
         return dict(self._seen)
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments; those whose episode ends are reset."""
         check_started(self._seen)
         given = check_actions(self._rules, as_actions(self.groups, action))
@@ -157,7 +157,7 @@ def action_rules(groups: Sequence[AgentGroup], num_envs: int) -> tuple[ActionRul
     )
 
 
-def check_actions(rules: Sequence[ActionRule], action: Mapping[str, Any]) -> dict[str, Array]:
+def check_actions(rules: Sequence[ActionRule], action: Mapping[str, ArrayLike]) -> dict[str, Array]:
     """Validated actions of all environments, as new arrays."""
     found: dict[str, Array] = {}
     for rule in rules:
@@ -187,7 +187,7 @@ def final_names(schema: Schema) -> dict[str, str]:
 
 def gather(
     before: Mapping[str, Array],
-    action: Mapping[str, Any],
+    action: Arrays,
     outcomes: Sequence[SingleStep],
     begun: Mapping[int, dict[str, Array]],
     finals: Mapping[str, str],
@@ -202,7 +202,7 @@ def gather(
     terminated = np.array([outcome.terminated for outcome in outcomes])
     truncated = np.array([outcome.truncated and not outcome.terminated for outcome in outcomes])
     after = stack([outcome.obs for outcome in outcomes])
-    row: dict[str, Any] = {**before, **action, **stack([outcome.reward for outcome in outcomes])}
+    row: dict[str, Array] = {**before, **action, **stack([outcome.reward for outcome in outcomes])}
     row["terminated"], row["truncated"] = terminated, truncated
     seen = after
     if begun:
@@ -214,9 +214,9 @@ def gather(
     return Step(seen, row, terminated, truncated, _infos([outcome.info for outcome in outcomes]))
 
 
-def _infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
     """Numeric infos ``[E]``; NaN where an environment has none."""
-    found: dict[str, Any] = {}
+    found: dict[str, Array] = {}
     for key in dict.fromkeys(key for info in infos for key in info):
         values = [info.get(key) for info in infos]
         if all(value is None or is_number(value) for value in values):

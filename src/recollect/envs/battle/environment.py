@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array
 from recollect.envs.battle.rules import ATTACKS, HIT_POINTS, MOVES, WALL, Field
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
@@ -86,14 +86,14 @@ class Battle(BuiltIn):
         self._seen = self._observe()
         return dict(self._seen)
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
         field, count = self.field, self.field.team
         given, size = plain_actions(self.groups, action), len(MOVES) + len(ATTACKS)
         chosen = [choices(g.key("action"), given[g.key("action")], (self.num_envs, count), size) for g in self.groups]
-        row: dict[str, Any] = {**self._seen, **{g.key("action"): a for g, a in zip(self.groups, chosen, strict=True)}}
+        row: dict[str, Array] = {**self._seen, **{g.key("action"): a for g, a in zip(self.groups, chosen, strict=True)}}
         both = np.concatenate(chosen, axis=1)
         before = field.alive
         struck, killed = field.step(both, self._dice)
@@ -109,7 +109,7 @@ class Battle(BuiltIn):
         row["terminated"], row["truncated"] = terminated, truncated
         left = np.stack([alive[:, :count].sum(axis=1), alive[:, count:].sum(axis=1)])
         ended = terminated | truncated
-        info: dict[str, Any] = {
+        info: dict[str, Array] = {
             "red_won": ended & (left[0] > left[1]),
             "blue_won": ended & (left[1] > left[0]),
             "red_left": left[0],

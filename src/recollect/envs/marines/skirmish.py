@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, LegendEntry, Step, choices, notify, plain_actions, schema_of
@@ -99,13 +99,13 @@ class Marines(BuiltIn):
             seen["state"] = views.state_of(self.battle, self.last)
         return seen
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
         chosen = self._check(plain_actions(self.groups, action)["action"])
         battle, allies = self.battle, self.battle.allies
-        row: dict[str, Any] = {**self._seen, "action": chosen}
+        row: dict[str, Array] = {**self._seen, "action": chosen}
         orders = chosen.T
         before = battle.hit_points.copy()
         battle.step(
@@ -122,7 +122,7 @@ class Marines(BuiltIn):
         truncated = (self.time >= self._limit) & ~terminated
         row["reward"] = self._value(before, alive, won, ~ours & theirs)
         row["terminated"], row["truncated"] = terminated, truncated
-        info: dict[str, Any] = {
+        info: dict[str, Array] = {
             "battle_won": won,
             "dead_allies": allies - alive[:allies].sum(axis=0),
             "dead_enemies": battle.enemies - alive[allies:].sum(axis=0),

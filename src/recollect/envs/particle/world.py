@@ -6,13 +6,13 @@ operation is vectorised over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from recollect.arrays import Array
+from recollect.arrays import Actions, Array
 from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, LegendEntry, Step, notify, plain_actions, schema_of
@@ -146,12 +146,12 @@ class World(BuiltIn):
         self._seen = self._observe()
         return dict(self._seen)
 
-    def step(self, action: Mapping[str, Any] | Any) -> Step:
+    def step(self, action: Actions) -> Step:
         """Step all environments."""
         if self._dice is None:
             raise OptionError("reset", "be called before step", "step")
         given = plain_actions(self.groups, action)
-        row: dict[str, Any] = dict(self._seen)
+        row: dict[str, Array] = dict(self._seen)
         pushes = []
         for group in self.groups:
             key = group.key("action")
@@ -168,7 +168,7 @@ class World(BuiltIn):
         for obs, reward, first, last in self._keys:
             row[reward] = rewards if obs == "obs" else rewards[:, first:last]
         row["terminated"], row["truncated"] = terminated, truncated
-        info: dict[str, Any] = {}
+        info: dict[str, Array] = {}
         seen = self._observe()
         ended = truncated if succeeded is None else truncated | terminated
         if ended.any():
