@@ -18,6 +18,7 @@ import recollect as rc
 from recollect import cli, train
 from recollect.agents import registry
 from recollect.agents.maddpg import MADDPGConfig
+from recollect.cli.importing import import_typed
 from recollect.train import checkpoint
 from recollect.train.config_file import read_config
 
@@ -211,4 +212,4 @@ def test_a_name_that_is_taken(folder: Path) -> None:
             schedule = memory = learner = len
 
     with pytest.raises(rc.errors.OptionError, match=r"^import must name a module that can be imported, got 'nowhere'"):
-        cli.importing.import_typed(["--import", "nowhere"])
+        import_typed(["--import", "nowhere"])

@@ -13,7 +13,7 @@ from other_settings import other
 import recollect as rc
 from recollect import cli
 from recollect.agents.registry import algorithms
-from recollect.cli.train import _Clock, _time, parsed_settings
+from recollect.cli.flags import parsed_settings
 from recollect.train import RunConfig
 from recollect.train.config_file import read_config
 from recollect.train.loggers import read_metrics
@@ -199,22 +199,3 @@ def test_numbers_as_people_write_them(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_run_too_short_to_learn_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "maddpg", "simple", "--steps", "100", *FLAGS, "--folder", str(tmp_path / "run")]) == 0
     assert "nothing was learned: no update was due in so few steps." in capsys.readouterr().err
-
-
-def test_time_to_go_leaves_warm_up_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand steps a second at first, a hundred later."""
-    now = [0.0]
-    monkeypatch.setattr("recollect.cli.train.time.monotonic", lambda: now[0])
-    clock = _Clock()
-    for steps in range(0, 10_001, 100):
-        speed, elapsed, left = clock.tick(steps, 10_000)
-        now[0] += 0.1 if steps < 2000 else 1.0
-    assert (speed, left) == (pytest.approx(100, rel=0.01), 0)
-    now[0] = 0.0
-    clock = _Clock()
-    for steps in range(0, 5001, 100):
-        speed, elapsed, left = clock.tick(steps, 10_000)
-        now[0] += 0.1 if steps < 2000 else 1.0
-    assert left == pytest.approx(50, rel=0.01)
-    assert elapsed == pytest.approx(2 + 30, abs=0.2)
-    assert (_time(59.6), _time(3600), _time(None)) == ("1:00", "1:00:00", "?")

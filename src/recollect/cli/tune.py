@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from recollect.agents import registry
+from recollect.cli.flags import parsed_settings, whole_number
 from recollect.cli.importing import import_from_here, import_typed, taken
 from recollect.cli.process import settle_process
-from recollect.cli.train import parsed_settings, whole_number
 from recollect.errors import OptionError
 from recollect.train import RunConfig
 from recollect.train.config_file import with_imports
