@@ -25,7 +25,7 @@ from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings, network_options
-from recollect.agents.state import Networks
+from recollect.agents.state import Networks, as_floats
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
@@ -178,8 +178,7 @@ class COMA(StochasticLearner):
         if config.tau or self.networks.updates % config.target_update_interval == 0:
             for _, critic in self.trained:
                 critic.update_target(config.tau or 1.0)
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": steps * config.critic_epochs}
+        return {**as_floats(metrics), "samples": steps * config.critic_epochs}
 
     def update_critics(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
         """One step of the critics from rows ``[R, ...]``: (y - Q(s, u))^2 with y the TD(lambda) return."""

@@ -21,7 +21,7 @@ from recollect.agents.policy_modules import DeterministicPolicy
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
-from recollect.agents.state import NetworkLearner, Networks, Trained
+from recollect.agents.state import NetworkLearner, Networks, Trained, as_floats
 from recollect.agents.transitions import GroupBatch, GroupReader
 from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
@@ -224,8 +224,7 @@ class MADDPG(NetworkLearner):
         if self.config.per_alpha:
             mean = torch.stack([error.abs().mean(dim=(0, 1)) for error in td_errors]).mean(dim=0)
             memory.update_priorities(batch, mean.cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
+        return {**as_floats(metrics), "samples": self.config.batch_size}
 
     def update(
         self, batch: Mapping[str, Any], recent: Mapping[str, Any] | None = None

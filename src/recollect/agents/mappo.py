@@ -21,7 +21,7 @@ from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import PPOSettings, network_options
-from recollect.agents.state import Networks
+from recollect.agents.state import Networks, mean_metrics
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
@@ -214,8 +214,7 @@ class MAPPO(StochasticLearner):
             self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
         memory.clear()
         self.networks.count_update(steps)
-        means = torch.stack([torch.stack(list(metrics.values())) for metrics in found]).mean(dim=0).tolist()
-        return {**dict(zip(found[0], means, strict=True)), "samples": steps * config.epochs}
+        return {**mean_metrics(found), "samples": steps * config.epochs}
 
     def update(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> dict[str, Tensor]:
         """One step of all networks from rows ``[R, ...]``, which are sequences if networks are recurrent."""

@@ -28,7 +28,7 @@ from recollect.agents.settings import (
     TemperatureSettings,
     network_options,
 )
-from recollect.agents.state import Networks, Trained
+from recollect.agents.state import Networks, Trained, as_floats
 from recollect.agents.stochastic_actor import Acting, StochasticLearner
 from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
@@ -171,8 +171,7 @@ class MASAC(StochasticLearner):
         if self.config.per_alpha:
             mean = torch.stack([error.abs().mean(dim=(0, 2)) for error in td_errors]).mean(dim=0)
             memory.update_priorities(batch, mean.cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
+        return {**as_floats(metrics), "samples": self.config.batch_size}
 
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
         """One step of all networks; metrics, and temporal-difference errors ``[2, B, A]`` of every group."""

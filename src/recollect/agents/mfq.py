@@ -23,7 +23,7 @@ from recollect.agents.presets import MFQ_PRESETS
 from recollect.agents.replay import replay_memory
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, network_options
-from recollect.agents.state import NetworkLearner, Networks, Trained
+from recollect.agents.state import NetworkLearner, Networks, Trained, as_floats
 from recollect.arrays import Arrays
 from recollect.envs.interface import AgentGroup, Env
 from recollect.errors import OptionError
@@ -185,8 +185,7 @@ class MFQ(NetworkLearner):
         if self.config.per_alpha:
             mean = torch.stack([error.abs().mean(dim=1) for error in td_errors]).mean(dim=0)
             memory.update_priorities(batch, mean.cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": self.config.batch_size}
+        return {**as_floats(metrics), "samples": self.config.batch_size}
 
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
         """One step of all networks; metrics, and temporal-difference errors ``[B, A]`` of every group."""

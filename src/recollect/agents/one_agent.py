@@ -17,7 +17,7 @@ from recollect.agents.checks import Bounds, check
 from recollect.agents.interface import Schedule
 from recollect.agents.replay import replay_memory
 from recollect.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
-from recollect.agents.state import NetworkLearner, Networks
+from recollect.agents.state import NetworkLearner, Networks, as_floats
 from recollect.arrays import Array, ArrayLike, Arrays
 from recollect.envs.interface import Env, Goals
 from recollect.errors import OptionError
@@ -123,8 +123,7 @@ class TransitionLearner(NetworkLearner, ABC):
         metrics, error = self.update(batch)
         if self.config.per_alpha:
             memory.update_priorities(batch, error.abs().cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": len(error)}
+        return {**as_floats(metrics), "samples": len(error)}
 
     @abstractmethod
     def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:

@@ -22,7 +22,7 @@ from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import PPOSettings, network_options
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
-from recollect.agents.state import NetworkLearner, Networks
+from recollect.agents.state import NetworkLearner, Networks, mean_metrics
 from recollect.arrays import Arrays
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
@@ -163,8 +163,7 @@ class PPO(NetworkLearner):
             self.obs_norm.update(to_torch(memory.rows(), self.networks.device))
         memory.clear()
         self.networks.count_update(steps)
-        means = torch.stack([torch.stack(list(metrics.values())) for metrics in found]).mean(dim=0).tolist()
-        return {**dict(zip(found[0], means, strict=True)), "samples": steps * config.epochs}
+        return {**mean_metrics(found), "samples": steps * config.epochs}
 
     def update(self, rows: Mapping[str, Any], packed: Mapping[str, Packed]) -> dict[str, Tensor]:
         """One step of the networks from rows ``[R, ...]``, which are sequences if networks are recurrent."""

@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from recollect.agents.interface import Weights
 from recollect.agents.one_agent import Frames
@@ -42,10 +41,10 @@ class QActor(NetworkActor):
         epsilon: Callable[[int], float],
         frame_stack: int = 1,
     ) -> None:
-        super().__init__(network, device, explore=explore, seed=seed)
+        self._frames = Frames(frame_stack, num_envs)
+        super().__init__(network, device, explore=explore, seed=seed, kept=[self._frames])
         self._network, self._num_envs = network, num_envs
         self._epsilon, self._plain = epsilon, network.plain
-        self._frames = Frames(frame_stack, num_envs)
 
     def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
         """Actions ``[E]``; rows hold nothing besides."""
@@ -91,15 +90,6 @@ class QActor(NetworkActor):
         if weights.version != self._version:
             super().load(weights)
             without_noise(self._network)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything to go on from but the weights."""
-        return super().state_dict() | self._frames.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        super().load_state_dict(state)
-        self._frames.load_state_dict(state)
 
 
 def _best(values: Array, mask: Array | None) -> Array:

@@ -28,7 +28,7 @@ from recollect.agents.qmix_actor import QMIXActor
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings
-from recollect.agents.state import NetworkLearner, Networks
+from recollect.agents.state import NetworkLearner, Networks, as_floats
 from recollect.arrays import Arrays
 from recollect.envs.interface import Env
 from recollect.errors import OptionError
@@ -250,8 +250,7 @@ class QMIX(NetworkLearner):
         metrics, td_error = self.update(batch)
         if self.config.per_alpha:
             memory.update_priorities(batch, td_error.cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": int(np.sum(batch["lengths"]))}
+        return {**as_floats(metrics), "samples": int(np.sum(batch["lengths"]))}
 
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of all networks from packed episodes; metrics, and each episode's mean absolute error ``[B]``."""

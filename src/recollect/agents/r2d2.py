@@ -22,7 +22,7 @@ from recollect.agents.recurrent_q import RecurrentQ, RecurrentQActor
 from recollect.agents.replay import sampler_of
 from recollect.agents.search import Choice, Range, SearchSpace
 from recollect.agents.settings import EpsilonSettings, QSettings
-from recollect.agents.state import NetworkLearner, Networks
+from recollect.agents.state import NetworkLearner, Networks, as_floats
 from recollect.arrays import Arrays
 from recollect.envs.interface import Env
 from recollect.learn.agent_networks import Packed
@@ -147,8 +147,7 @@ class R2D2(NetworkLearner):
         metrics, priority = self.update(batch)
         if self.config.per_alpha:
             memory.update_priorities(batch, priority.cpu().numpy())
-        values = torch.stack(list(metrics.values())).tolist()
-        return {**dict(zip(metrics, values, strict=True)), "samples": int(batch["lengths"].sum())}
+        return {**as_floats(metrics), "samples": int(batch["lengths"].sum())}
 
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
         """One step of the network; metrics, and priorities of the sequences ``[B]``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, final
 
 import torch
@@ -77,9 +77,9 @@ class RecurrentQActor(NetworkActor):
         frame_stack: int,
         stored_state: bool,
     ) -> None:
-        super().__init__(network, device, explore=explore, seed=seed)
-        self._network, self._epsilon = network, epsilon
         self._frames = Frames(frame_stack, num_envs)
+        super().__init__(network, device, explore=explore, seed=seed, kept=[self._frames])
+        self._network, self._epsilon = network, epsilon
         self._stored = stored_state and explore
         self._states["state"] = torch.zeros(num_envs, network.units, device=device)
 
@@ -97,12 +97,3 @@ class RecurrentQActor(NetworkActor):
         """Reset what is kept of an episode where it ended, ``[E]``."""
         super().reset(mask)
         self._frames.reset(mask)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything to go on from but the weights."""
-        return super().state_dict() | self._frames.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        super().load_state_dict(state)
-        self._frames.load_state_dict(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, final
 
@@ -23,7 +23,7 @@ from recollect.learn.optimizers import (
 )
 from recollect.learn.polyak import Polyak
 
-__all__ = ["NetworkActor", "NetworkLearner", "Networks", "Trained", "below", "load_newer"]
+__all__ = ["NetworkActor", "NetworkLearner", "Networks", "Trained", "as_floats", "below", "load_newer", "mean_metrics"]
 
 
 @final
@@ -184,10 +184,13 @@ class NetworkActor:
     Args:
         acting: Networks, which become this actor's own.
         explore: Whether to explore.
+        kept: What is saved with it besides.
     """
 
-    def __init__(self, acting: nn.Module, device: torch.device, *, explore: bool, seed: int) -> None:
-        self._acting, self._device, self._explore = acting, device, explore
+    def __init__(
+        self, acting: nn.Module, device: torch.device, *, explore: bool, seed: int, kept: Sequence[Stateful] = ()
+    ) -> None:
+        self._acting, self._device, self._explore, self._kept = acting, device, explore, tuple(kept)
         self._generator = torch.Generator(device).manual_seed(seed)
         self._states: dict[str, Tensor] = {}
         """Recurrent states and the like before the next step, ``[E, ...]``; 0 as episodes begin."""
@@ -207,15 +210,31 @@ class NetworkActor:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything to go on from but the weights."""
         states = {name: state.cpu().clone() for name, state in self._states.items()}
-        return {"generator": self._generator.get_state(), **states}
+        found = {"generator": self._generator.get_state(), **states}
+        for part in self._kept:
+            found |= part.state_dict()
+        return found
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self._generator.set_state(state["generator"])
         self._states = {name: state[name].to(self._device, copy=True) for name in self._states}
+        for part in self._kept:
+            part.load_state_dict(state)
 
     def _ended(self, mask: Any) -> Tensor:
         return torch.from_numpy(np.asarray(mask, bool)).to(self._device)
+
+
+def as_floats(metrics: Mapping[str, Tensor]) -> dict[str, float]:
+    """Metrics as numbers: one transfer from the device for all."""
+    return dict(zip(metrics, torch.stack(list(metrics.values())).tolist(), strict=True))
+
+
+def mean_metrics(found: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+    """Means of the metrics of several steps, which have the same names."""
+    means = torch.stack([torch.stack(list(metrics.values())) for metrics in found]).mean(dim=0).tolist()
+    return dict(zip(found[0], means, strict=True))
 
 
 def below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

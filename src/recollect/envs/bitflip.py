@@ -12,7 +12,6 @@ from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, Step, choices, plain_actions, schema_of
 from recollect.envs.options import positive
-from recollect.errors import OptionError
 
 __all__ = ["BitFlip"]
 
@@ -62,8 +61,7 @@ class BitFlip(BuiltIn):
 
     def step(self, action: Actions) -> Step:
         """Flip a bit."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before step", "step")
+        dice = self._started("step")
         given = plain_actions(self.groups, action)["action"]
         chosen = choices("action", given, (self.num_envs, 1), self._bits)
         before, every = self.look(), np.arange(self.num_envs)
@@ -76,7 +74,7 @@ class BitFlip(BuiltIn):
         row |= {"terminated": reached, "truncated": truncated}
         if (reached | truncated).any():
             row |= {key.replace("obs/", "final_obs/", 1): value for key, value in self.look().items()}
-            self._begin(np.flatnonzero(reached | truncated), self._dice)
+            self._begin(np.flatnonzero(reached | truncated), dice)
         return Step(self.look(), row, reached, truncated, {"is_success": reached})
 
     def compute_reward(self, achieved: ArrayLike, desired: ArrayLike, _info: object = None) -> Array:

@@ -40,12 +40,17 @@ class BuiltIn(ABC):
         self._begin(np.arange(self.num_envs), self._dice)
         return self.look()
 
+    def _started(self, what: str) -> Dice:
+        """The dice, if the environments have been reset."""
+        if self._dice is None:
+            raise OptionError("reset", f"be called before {what}", what)
+        return self._dice
+
     def snapshot(self) -> dict[str, Array]:
         """The full state as arrays, for ``restore``."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before snapshot", "snapshot")
+        dice = self._started("snapshot")
         copies = {name: value.copy() for name, value in self._own().items()}
-        return copies | {f"dice/{name}": value for name, value in self._dice.snapshot().items()}
+        return copies | {f"dice/{name}": value for name, value in dice.snapshot().items()}
 
     def restore(self, state: Mapping[str, Array]) -> dict[str, Array]:
         """Restore a snapshot of the same setup, if all of it fits, and return the observations."""

@@ -77,8 +77,24 @@ class ChoicePolicy(nn.Module):
         return self.env_action(action).cpu().numpy()
 
 
+class _ToBox(nn.Module):
+    """What policies of Box actions have in common."""
+
+    def __init__(self, space: spaces.Box) -> None:
+        super().__init__()
+        self.box = BoxActions(space)
+
+    def env_action(self, action: Tensor) -> Tensor:
+        """Actions scaled to the box."""
+        return self.box.env_action(action)
+
+    def to_env(self, action: Tensor) -> Array:
+        """``env_action`` as an array, clipped so that rounding cannot leave the box."""
+        return self.box.to_env(action)
+
+
 @final
-class BoxPolicy(nn.Module):
+class BoxPolicy(_ToBox):
     """A Gaussian policy for Box actions, where [-1, 1] spans the box; samples are clipped to it.
 
     The unclipped sample is stored as ``raw_action``, since the policy gradient needs its density.
@@ -89,8 +105,7 @@ class BoxPolicy(nn.Module):
     """
 
     def __init__(self, space: spaces.Box, log_std: float, networks: int) -> None:
-        super().__init__()
-        self.box = BoxActions(space)
+        super().__init__(space)
         self.outputs = self.raw_width = self.box.width
         self.log_std = nn.Parameter(torch.full((networks, self.outputs), log_std))
 
@@ -103,24 +118,15 @@ class BoxPolicy(nn.Module):
         found: Tensor = fields["raw_action"]
         return found
 
-    def env_action(self, action: Tensor) -> Tensor:
-        """Actions scaled to the box."""
-        return self.box.env_action(action)
-
-    def to_env(self, action: Tensor) -> Array:
-        """``env_action`` as an array, clipped so that rounding cannot leave the box."""
-        return self.box.to_env(action)
-
 
 @final
-class SquashedPolicy(nn.Module):
+class SquashedPolicy(_ToBox):
     """A squashed Gaussian policy for Box actions; [-1, 1] spans the box (Haarnoja et al. 2018)."""
 
     raw_width = 0
 
     def __init__(self, space: spaces.Box) -> None:
-        super().__init__()
-        self.box = BoxActions(space)
+        super().__init__(space)
         self.outputs = 2 * self.box.width
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> SquashedGaussian:  # noqa: ARG002
@@ -131,14 +137,6 @@ class SquashedPolicy(nn.Module):
     def stored(self, fields: Mapping[str, Any]) -> Tensor:
         """Actions scaled to [-1, 1]."""
         return self.box.normalize(fields["action"])
-
-    def env_action(self, action: Tensor) -> Tensor:
-        """Actions scaled to the box."""
-        return self.box.env_action(action)
-
-    def to_env(self, action: Tensor) -> Array:
-        """``env_action`` as an array, clipped so that rounding cannot leave the box."""
-        return self.box.to_env(action)
 
 
 def policy_head(

@@ -13,7 +13,7 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from recollect.arrays import Actions, Array
 from recollect.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
-from recollect.envs.adapters.single_env import SingleStep, flat, leaves, nest, rendered, seed31
+from recollect.envs.adapters.single_env import Rendered, SingleStep, flat, leaves, nest, seed31
 from recollect.envs.adapters.sync import action_rules, check_actions, check_started, final_names
 from recollect.envs.checks import check_shape, guarded
 from recollect.envs.dice import seeds_for
@@ -24,7 +24,7 @@ __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]
 
 
 @final
-class FromGymnasium:
+class FromGymnasium(Rendered):
     """One single-agent Gymnasium environment.
 
     An ``action_mask`` in its infos, as in Taxi, becomes ``avail_actions``.
@@ -76,14 +76,6 @@ class FromGymnasium:
             mask = np.asarray(info[_MASK]) > 0
             parts["avail_actions"] = check_shape(f"{_MASK} of {self.name}", mask, (int(self._action_space.n),))
         return {key: value[None] for key, value in parts.items()}
-
-    def render(self) -> Array:
-        """An image, if the environment was made with ``render_mode="rgb_array"``."""
-        return rendered(self._env)
-
-    def close(self) -> None:
-        """Close it."""
-        self._env.close()
 
 
 _MASK = "action_mask"

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from recollect.arrays import Array
-from recollect.envs.adapters.single_env import SingleStep, flat, is_number, leaves, nest, rendered, seed31, stack
+from recollect.envs.adapters.single_env import Rendered, SingleStep, flat, is_number, leaves, nest, seed31, stack
 from recollect.envs.checks import check_shape
 from recollect.envs.interface import AgentGroup
 from recollect.schema.spaces import by_kind
@@ -27,7 +27,7 @@ def has_agents(env: gymnasium.Env[Any, Any]) -> bool:
 
 
 @final
-class FromGymnasiumAgents:
+class FromGymnasiumAgents(Rendered):
     """One multi-agent Gymnasium environment. Agents with equal spaces form a group; rewards are per agent."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -78,14 +78,6 @@ class FromGymnasiumAgents:
                     check_shape(f"{name} of {agent} of {self.name}", parts[-1][name], space.shape or ())
             seen |= stack(parts)
         return seen
-
-    def render(self) -> Array:
-        """An image, if the environment was made with ``render_mode="rgb_array"``."""
-        return rendered(self._env)
-
-    def close(self) -> None:
-        """Close it."""
-        self._env.close()
 
 
 def _limit(env: gymnasium.Env[Any, Any]) -> int | None:

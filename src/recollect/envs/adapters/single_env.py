@@ -13,7 +13,7 @@ from recollect.arrays import Array
 from recollect.envs.interface import AgentGroup
 from recollect.errors import OptionError
 
-__all__ = ["SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "rendered", "seed31", "stack"]
+__all__ = ["Rendered", "SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "seed31", "stack"]
 
 
 class SingleStep(NamedTuple):
@@ -104,9 +104,18 @@ def stack(parts: list[dict[str, Array]]) -> dict[str, Array]:
     return {key: np.array([part[key] for part in parts]) for key in parts[0]}
 
 
-def rendered(env: gymnasium.Env[Any, Any]) -> Array:
-    """An image of an environment."""
-    picture = env.render()
-    if not isinstance(picture, np.ndarray):
-        raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(env.render_mode))
-    return picture
+class Rendered:
+    """Adapters of environments that Gymnasium renders and closes."""
+
+    _env: gymnasium.Env[Any, Any]
+
+    def render(self) -> Array:
+        """An image, if the environment was made with ``render_mode="rgb_array"``."""
+        picture = self._env.render()
+        if not isinstance(picture, np.ndarray):
+            raise OptionError("render_mode", "be 'rgb_array' for a picture", repr(self._env.render_mode))
+        return picture
+
+    def close(self) -> None:
+        """Close it."""
+        self._env.close()

@@ -14,7 +14,6 @@ from recollect.envs.built_in import BuiltIn
 from recollect.envs.dice import Dice
 from recollect.envs.interface import AgentGroup, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from recollect.envs.options import positive
-from recollect.errors import OptionError
 
 __all__ = ["Battle"]
 
@@ -88,15 +87,14 @@ class Battle(BuiltIn):
 
     def step(self, action: Actions) -> Step:
         """Step all environments."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before step", "step")
+        dice = self._started("step")
         field, count = self.field, self.field.team
         given, size = plain_actions(self.groups, action), len(MOVES) + len(ATTACKS)
         chosen = [choices(g.key("action"), given[g.key("action")], (self.num_envs, count), size) for g in self.groups]
         row: dict[str, Array] = {**self._seen, **{g.key("action"): a for g, a in zip(self.groups, chosen, strict=True)}}
         both = np.concatenate(chosen, axis=1)
         before = field.alive
-        struck, killed = field.step(both, self._dice)
+        struck, killed = field.step(both, dice)
         self.time += 1
         alive = field.alive
         each, penalty, hit, dying = self._rewards
@@ -119,7 +117,7 @@ class Battle(BuiltIn):
         if ended.any():
             row |= {_final(key): value for key, value in seen.items()}
             notify(self.at_end, ended)
-            self._begin(np.flatnonzero(ended), self._dice)
+            self._begin(np.flatnonzero(ended), dice)
             seen = self._observe()
         self._seen = seen
         return Step(dict(seen), row, terminated, truncated, info)

@@ -101,8 +101,7 @@ class Marines(BuiltIn):
 
     def step(self, action: Actions) -> Step:
         """Step all environments."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before step", "step")
+        dice = self._started("step")
         chosen = self._check(plain_actions(self.groups, action)["action"])
         battle, allies = self.battle, self.battle.allies
         row: dict[str, Array] = {**self._seen, "action": chosen}
@@ -111,7 +110,7 @@ class Marines(BuiltIn):
         battle.step(
             self._pushes.take(orders, axis=1),
             self._aims.take(orders),
-            self._dice.uniform(slice(None), battle.units),
+            dice.uniform(slice(None), battle.units),
         )
         self.last[:] = orders
         self.time += 1
@@ -132,7 +131,7 @@ class Marines(BuiltIn):
         if ended.any():
             row |= {f"final_{key}": value for key, value in seen.items()}
             notify(self.at_end, ended)
-            self._begin(np.flatnonzero(ended), self._dice)
+            self._begin(np.flatnonzero(ended), dice)
             battle.measure()
             seen = self._observe()
         self._seen = seen

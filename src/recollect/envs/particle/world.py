@@ -19,7 +19,6 @@ from recollect.envs.interface import AgentGroup, LegendEntry, Step, notify, plai
 from recollect.envs.options import positive
 from recollect.envs.particle.actions import Controls
 from recollect.envs.particle.bodies import Agent, Landmark, Scenario
-from recollect.errors import OptionError
 
 __all__ = ["World"]
 
@@ -148,8 +147,7 @@ class World(BuiltIn):
 
     def step(self, action: Actions) -> Step:
         """Step all environments."""
-        if self._dice is None:
-            raise OptionError("reset", "be called before step", "step")
+        dice = self._started("step")
         given = plain_actions(self.groups, action)
         row: dict[str, Array] = dict(self._seen)
         pushes = []
@@ -177,7 +175,7 @@ class World(BuiltIn):
                 row[f"{above}{slash}final_{field}"] = value
             info = self.scenario.report(self) if self.scenario.report is not None else {}
             notify(self.at_end, ended)
-            self._begin(np.flatnonzero(ended), self._dice)
+            self._begin(np.flatnonzero(ended), dice)
             self._measure()
             seen = self._observe()
         self._seen = seen
