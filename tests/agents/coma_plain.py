@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from qmix_plain import layers, recurrent
+from lstm_plain import rnn_state, rnn_step
+from qmix_plain import layers
 from torch import Tensor
 
 from recollect.agents.coma import COMA
@@ -55,7 +56,7 @@ class PlainCOMA:
         x = torch.cat([self._own(g, e, agent, obs), self._identity(g, agent)])
         flat = self.policies[g][0 if self.config.parameter_sharing else agent]
         if self.config.recurrent:
-            logits, h = recurrent(flat, len(x), self.config.hidden[-1], self._choices(g), x, h)
+            logits, h = rnn_step(self.config.rnn, flat, len(x), self.config.hidden[-1], self._choices(g), x, h)
         else:
             logits = _perceptron(flat, [len(x), *self.config.hidden, self._choices(g)], x)
         if self.groups[g].avail:
@@ -127,7 +128,7 @@ class PlainCOMA:
 
     def _states(self, steps: Any) -> tuple[dict[Any, Tensor], dict[Any, Tensor]]:
         """Recurrent states before the rollout, and after each of its steps."""
-        zeros, after = torch.zeros(self.config.hidden[-1]), {}
+        zeros, after = rnn_state(self.config.rnn, self.config.hidden[-1]), {}
         begun = {}
         with torch.no_grad():
             for e in range(self.env.num_envs):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from qmix_plain import layers, recurrent
+from lstm_plain import rnn_state, rnn_step
+from qmix_plain import layers
 from torch import Tensor
 
 from recollect.agents.mappo import MAPPO
@@ -127,7 +128,8 @@ class Plain:
         config = self.config
         if config.recurrent and not (critic and not config.recurrent_critic):
             units = config.hidden[-1]
-            return recurrent(flat, len(x), units, outputs, x, torch.zeros(units) if h is None else h)
+            h = rnn_state(config.rnn, units) if h is None else h
+            return rnn_step(config.rnn, flat, len(x), units, outputs, x, h)
         parts = layers(flat, list(pairwise([len(x), *config.hidden, outputs])))
         for index, (weight, bias) in enumerate(parts):
             x = x @ weight + bias
@@ -229,7 +231,7 @@ class Plain:
 
     def _agent(self, nets: Any, g: int, e: int, agent: int, steps: Any, now: Any) -> dict[str, Any]:
         """Values, rewards and ends of one agent, and the recurrent states before each of its steps."""
-        group, zeros = self.groups[g], torch.zeros(self.config.hidden[-1])
+        group, zeros = self.groups[g], rnn_state(self.config.rnn, self.config.hidden[-1])
         place = {"policy": ("policy", g, e, agent), "value": ("value", g, e, self._network(agent))}
         ph, vh = (self.states.get(place[what], zeros) for what in ("policy", "value"))
         mean, std = self._scale(g)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from qmix_plain import layers, recurrent
+from lstm_plain import rnn_state, rnn_step
+from qmix_plain import layers
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
@@ -46,7 +47,7 @@ class PlainPPO:
         """A network's outputs, and its next state."""
         if self.config.recurrent:
             assert h is not None
-            return recurrent(flat, len(x), self.config.hidden[-1], outputs, x, h)
+            return rnn_step(self.config.rnn, flat, len(x), self.config.hidden[-1], outputs, x, h)
         parts = layers(flat, list(pairwise([len(x), *self.config.hidden, outputs])))
         for index, (weight, bias) in enumerate(parts):
             x = x @ weight + bias
@@ -95,7 +96,6 @@ class PlainPPO:
     def learn(self, steps: list[dict[str, Any]], last: Any) -> None:
         """From a rollout, as a whole in every epoch."""
         config, count = self.config, self.env.num_envs
-        units = config.hidden[-1]
         if config.normalize_reward:
             self.rewards += [float(r) for step in steps for r in step["row"]["reward"]]
         size = max(float(np.sqrt(np.mean(np.square(self.rewards)))), 1e-4) if self.rewards else 1.0
@@ -138,7 +138,7 @@ class PlainPPO:
                         names = ("policy_state", "value_state")
                         states = {name: torch.tensor(step["extras"][name][e]) for name in names}
                     if config.recurrent and step["begins"][e]:
-                        states = {name: torch.zeros(units) for name in states}
+                        states = {name: rnn_state(config.rnn, config.hidden[-1]) for name in states}
                     losses.append(self.loss(step, e, advantages[t, e], returns[t, e], states, before))
             self.optimizer.zero_grad()
             torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from qmix_plain import recurrent
+from lstm_plain import rnn_state, rnn_step
 from torch import Tensor
 
 from recollect.agents.r2d2 import R2D2
@@ -38,11 +38,11 @@ class PlainR2D2:
         self.updates = 0
 
     def run(self, flat: Tensor, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        return recurrent(flat, len(obs), self.config.hidden, 3, obs, state)
+        return rnn_step(self.config.rnn, flat, len(obs), self.config.hidden, 3, obs, state)
 
     def values(self, flat: Tensor, batch: Any, row: int) -> list[Tensor]:
         """Q before and after every step to learn from."""
-        config, state, found = self.config, torch.zeros(self.config.hidden), []
+        config, state, found = self.config, rnn_state(self.config.rnn, self.config.hidden), []
         begun = [t for t in range(config.burn_in + 1) if batch["starts"][row, t]]
         if config.stored_state and not begun:
             state = torch.tensor(batch["q_state"][row])

@@ -34,6 +34,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("simple_spread", {}, {"max_cycles": 4}),
     ("simple_spread", {"recurrent": True, "reward": "sum", "td_lambda": 0.5}, {"max_cycles": 3, "state": True}),
     ("simple_spread", {"n_step": 2, "tau": 0.3, "standardize_reward": False}, {"max_cycles": 4}),
+    ("simple_spread", {"recurrent": True, "rnn": "lstm"}, {"max_cycles": 3, "state": True}),
     ("simple_speaker_listener", {"normalize_advantage": False, "recurrent": True}, {"max_cycles": 3}),
     ("marines_2v3", {"rollout": 14, "recurrent": True, "critic_epochs": 1}, {"max_episode_steps": 9}),
     ("pettingzoo:leaving_world", {"rollout": 9, "parameter_sharing": False, "max_grad_norm": 0.1}, {}),

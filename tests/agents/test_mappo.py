@@ -91,6 +91,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("pettingzoo:leaving_world", {"critic": "own", "rollout": 9}, {}),
     ("simple_spread", {**MFAC, "agent_id": False}, {"max_cycles": 4}),
     ("simple_tag", {**MFAC, "parameter_sharing": False, "critic": "agent"}, {"max_cycles": 4}),
+    (
+        "simple_spread",
+        {"recurrent": True, "rnn": "lstm", "critic": "agent", "parameter_sharing": False},
+        {"max_cycles": 5},
+    ),
     ("marines_3v3", {**MFAC, "rollout": 14, "recurrent": True}, {"max_episode_steps": 9}),
     ("pettingzoo:leaving_world", {**MFAC, "rollout": 9, "epochs": 2}, {}),
     (

@@ -27,6 +27,7 @@ def ready(settings: dict[str, Any], **options: Any) -> tuple[Any, Any, Any]:
 
 
 GRU: dict[str, Any] = {"recurrent": True, "chunk_length": 4}
+LSTM: dict[str, Any] = {**GRU, "rnn": "lstm"}
 CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"value_clip": 0.1, "entropy": 0.05, "max_grad_norm": 10.0, "value_norm": "none"}, {}),
@@ -36,6 +37,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"critic": False, "clip": 0.0}, {}),
     (GRU, {}),
     ({**GRU, "normalize_obs": True, "value_clip": 0.2}, {"actions": "box"}),
+    (LSTM, {}),
 ]
 
 
@@ -119,10 +121,11 @@ def test_popart_keeps_values() -> None:
     torch.testing.assert_close(learner.network.values(learner.network(rows, {})), before, rtol=1e-4, atol=1e-4)
 
 
-def test_the_policy_module_does_what_the_actor_does() -> None:
-    env, _, learner = ready({**GRU, "normalize_obs": True}, actions="box")
+@pytest.mark.parametrize(("rnn", "size"), [("gru", 5), ("lstm", 10)])
+def test_the_policy_module_does_what_the_actor_does(rnn: str, size: int) -> None:
+    env, _, learner = ready({**GRU, "rnn": rnn, "normalize_obs": True}, actions="box")
     actor, module, obs = learner.actor(3, explore=False), learner.policy_module(), env.reset(seed=0)
-    states = [torch.zeros(3, 5), torch.zeros(3, 5)]
+    states = [torch.zeros(3, size), torch.zeros(3, size)]
     for _ in range(4):
         action, *states = module(torch.from_numpy(obs["obs"]), *states)
         chosen = actor.act(obs)[0]

@@ -39,6 +39,7 @@ CASES = [
     R2D2Config(length=9, burn_in=1, per_alpha=0.0),
     replace(find("drqn"), length=3),
     replace(find("drqn"), length=4, burn_in=2, frame_stack=2),
+    R2D2Config(length=3, burn_in=2, rnn="lstm"),
 ]
 
 
@@ -114,10 +115,11 @@ def test_rows_hold_what_the_algorithm_needs_and_nothing_else() -> None:
     assert memory.schema == env.schema
 
 
-def test_an_actor_goes_on_from_its_state_and_the_module_does_the_same() -> None:
-    env, _, learner = filled(CASES[0], steps=0)
+@pytest.mark.parametrize(("config", "size"), [(CASES[0], 5), (CASES[-1], 10)])
+def test_an_actor_goes_on_from_its_state_and_the_module_does_the_same(config: Any, size: int) -> None:
+    env, _, learner = filled(config, steps=0)
     one, two, module = learner.actor(3, explore=False), learner.actor(3, explore=False), learner.policy_module()
-    obs, state = env.reset(seed=3), torch.zeros(3, 5)
+    obs, state = env.reset(seed=3), torch.zeros(3, size)
     for _ in range(9):
         action = one.act(obs)[0]["action"]
         best, state = module(torch.from_numpy(obs["obs"]), state)

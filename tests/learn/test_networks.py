@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import recollect as rc
-from recollect.learn import Copies, PerAgent, QMixer, StackedGRU, StackedMLP
+from recollect.learn import Copies, PerAgent, QMixer, StackedGRU, StackedLSTM, StackedMLP
 
 
 def test_initial_weights() -> None:
@@ -62,6 +62,10 @@ NETWORKS = [
             for name in ("encode", "gru.gates", "gru.content_input", "gru.content_state", "head")
             for part in PARTS
         ],
+    ),
+    (
+        StackedLSTM(2, inputs=3, units=4, outputs=2),
+        [f"{name}.{part}" for name in ("encode", "lstm", "head") for part in PARTS],
     ),
     (
         QMixer(2, 5, units=3, hypernet_units=0),

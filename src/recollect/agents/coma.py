@@ -24,7 +24,13 @@ from recollect.agents.presets import COMA_PRESETS
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import NetworkSettings, OptimizerSettings, RolloutSettings, network_options
+from recollect.agents.settings import (
+    NetworkSettings,
+    OptimizerSettings,
+    RolloutSettings,
+    network_options,
+    recurrent_size,
+)
 from recollect.agents.state import Networks, as_floats
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.arrays import Arrays
@@ -105,7 +111,7 @@ class COMAConfig(NetworkSettings, OptimizerSettings, RolloutSettings):
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Rollout:
         """A rollout: what the environment gives, and recurrent states."""
-        schema, units = env.schema, self.hidden[-1] if self.recurrent else 0
+        schema, units = env.schema, recurrent_size(self)
         for group in env.groups:
             schema = schema.with_fields(**row_fields(group, policy_state=units))
         return Rollout(schema, self.rollout, lanes, storage=storage, seed=seed)
@@ -141,7 +147,9 @@ class COMA(StochasticLearner):
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
             how["generator"] = generator
-            self.policies = [StochasticPolicy(group, recurrent=config.recurrent, **how) for group in env.groups]
+            self.policies = [
+                StochasticPolicy(group, recurrent=config.recurrent, rnn=config.rnn, **how) for group in env.groups
+            ]
             self.critics = [JointCritic(env, i, self.joint, kind="auto", **how) for i in range(len(env.groups))]
         self.targets = [target_of(critic) for critic in self.critics]
         self.obs_norm = ObsNorm(env, enabled=config.normalize_obs)

@@ -20,7 +20,7 @@ from recollect.agents.presets import mappo_presets
 from recollect.agents.reward_stats import RewardStats
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import PPOSettings, network_options
+from recollect.agents.settings import PPOSettings, network_options, recurrent_size
 from recollect.agents.state import Networks, mean_metrics
 from recollect.agents.stochastic_actor import Acting, StochasticLearner, row_fields
 from recollect.arrays import Arrays
@@ -128,7 +128,7 @@ class MAPPOConfig(PPOSettings):
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Rollout:
         """A rollout: what the environment gives, and what the policies said and expected of it."""
-        schema, units = env.schema, self.hidden[-1] if self.recurrent else 0
+        schema, units = env.schema, recurrent_size(self)
         mean = MeanField(env.groups, self.neighbours, self.radius)
         for group in env.groups:
             critics = (len(group) if self.critic in ("own", "agent") else 1) * self.recurrent_critic
@@ -157,7 +157,7 @@ class MAPPO(StochasticLearner):
         self._team = env.shared_reward or config.reward in ("sum", "mean")
         self.mean_field = MeanField(env.groups, config.neighbours, config.radius)
         self._value_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how: dict[str, Any] = {**network_options(config, "recurrent", "agent_id"), "shared": config.parameter_sharing}
+        how = network_options(config, "recurrent", "rnn", "agent_id") | {"shared": config.parameter_sharing}
         central: dict[str, Any] = {"kind": config.critic, "team": self._team, "value_norm": config.value_norm}
         central["recurrent"] = config.recurrent and config.recurrent_critic
         self.networks = Networks(device, seed)

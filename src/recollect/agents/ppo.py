@@ -20,7 +20,7 @@ from recollect.agents.interface import Schedule
 from recollect.agents.policy_modules import LikeliestAction
 from recollect.agents.rollout_batches import read_epochs
 from recollect.agents.search import Choice, Range, SearchSpace
-from recollect.agents.settings import PPOSettings, network_options
+from recollect.agents.settings import PPOSettings, network_options, recurrent_size
 from recollect.agents.solo_policy import ActorCritic, SoloActor, row_fields
 from recollect.agents.state import NetworkLearner, Networks, mean_metrics
 from recollect.arrays import Arrays
@@ -110,7 +110,7 @@ class PPOConfig(PPOSettings):
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Rollout:
         """A rollout: what the environment gives, and what the policy said and expected of it."""
-        fields = row_fields(env.groups[0], self.hidden[-1] if self.recurrent else 0, critic=self.critic)
+        fields = row_fields(env.groups[0], recurrent_size(self), critic=self.critic)
         return Rollout(env.schema.with_fields(**fields), self.rollout, lanes, storage=storage, seed=seed)
 
     def learner(self, env: Env, *, device: torch.device | str = "cpu", seed: int = 0) -> PPO:
@@ -130,7 +130,7 @@ class PPO(NetworkLearner):
         self.config = config
         self.groups = env.groups
         self._value_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
-        how = network_options(config, "recurrent", "shared_encoder", "critic", "value_norm", "log_std")
+        how = network_options(config, "recurrent", "rnn", "shared_encoder", "critic", "value_norm", "log_std")
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
             self.network = ActorCritic(env.groups[0], generator=generator, **how)

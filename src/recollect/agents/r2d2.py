@@ -25,7 +25,7 @@ from recollect.agents.settings import EpsilonSettings, QSettings
 from recollect.agents.state import NetworkLearner, Networks, as_floats
 from recollect.arrays import Arrays
 from recollect.envs.interface import Env
-from recollect.learn.agent_networks import Packed
+from recollect.learn.agent_networks import RNN, Packed, state_size
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.exploration import greedy
 from recollect.learn.factories import resolve
@@ -64,7 +64,9 @@ class R2D2Config(QSettings, EpsilonSettings):
     rescale: bool = True
     """Value rescaling h(x) = sgn(x) (sqrt(|x| + 1) - 1) + .001 x."""
     hidden: int = 64
-    """Units of the layer before the GRU, and of the GRU."""
+    """Units of the layer before the recurrent one, and of that."""
+    rnn: RNN = "gru"
+    """Recurrent layer: gru, or lstm (by torch alone)."""
     encoder: Any = "auto"
     """Encoder of observations: auto (by the space), flat, convolutions, or package.module:function(space)."""
 
@@ -89,7 +91,8 @@ class R2D2Config(QSettings, EpsilonSettings):
         if not self.stored_state:
             return {}
         paper = {"gamma": 0.997, "length": 80, "burn_in": 40, "n_step": 5, "per_alpha": 0.9, "per_beta": 0.6}
-        more = {"batch_size": 64, "lr": 1e-4, "eps": 1e-3, "tau": 1.0, "target_update_interval": 2_500, "hidden": 512}
+        more: dict[str, Any] = {"batch_size": 64, "lr": 1e-4, "eps": 1e-3, "tau": 1.0, "target_update_interval": 2_500}
+        more |= {"hidden": 512, "rnn": "lstm"}
         return {"paper": {**paper, **more, "capacity": 4_000_000, "per_beta_steps": 0}}
 
     @property
@@ -105,7 +108,7 @@ class R2D2Config(QSettings, EpsilonSettings):
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
         """The replay memory: sequences, and the states that they begin from."""
-        state = {"q_state": Field((self.hidden,))} if self.stored_state else {}
+        state = {"q_state": Field((state_size(self.rnn, self.hidden),))} if self.stored_state else {}
         window = Sequence(self.length, burn_in=self.burn_in, start_fields=tuple(state), gamma=self.gamma)
         rows = max(self.capacity // lanes, 2 * (self.length + self.burn_in + self.frame_stack) + 2)
         parts: dict[str, Any] = {"sampler": sampler_of(self), "window": window, "storage": storage}
@@ -134,8 +137,8 @@ class R2D2(NetworkLearner):
         space = observed_space(self.group.obs_space, config.frame_stack)
         self.networks = Networks(device, seed)
         with self.networks.seeded() as generator:
-            units = {"units": config.hidden, "encoder": encoder, "generator": generator}
-            self.online = RecurrentQ(space, self.group.action_space, **units)
+            how: dict[str, Any] = {"units": config.hidden, "rnn": config.rnn, "encoder": encoder}
+            self.online = RecurrentQ(space, self.group.action_space, generator=generator, **how)
         self.target = target_of(self.online)
         self.acting = self.online
         self.networks.add("q", nn.ModuleDict({"online": self.online, "target": self.target}))
@@ -195,7 +198,7 @@ class R2D2(NetworkLearner):
         width = starts.shape[1] + 1
         begun = starts[:, : skipped + 1]
         first = np.where(begun.any(axis=1), begun.argmax(axis=1), 0)  # nothing is before an episode's first step
-        start = torch.zeros(len(first), self.config.hidden, device=self.networks.device)
+        start = torch.zeros(len(first), self.online.network.state_size, device=self.networks.device)
         if self.config.stored_state:
             carried = torch.from_numpy(~begun.any(axis=1)).to(start.device)
             start = rows["q_state"] * carried[:, None]

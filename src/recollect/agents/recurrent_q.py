@@ -13,7 +13,7 @@ from recollect.agents.one_agent import Frames
 from recollect.agents.state import NetworkActor
 from recollect.arrays import Array, Arrays
 from recollect.errors import OptionError
-from recollect.learn.agent_networks import AgentNetworks, Packed
+from recollect.learn.agent_networks import RNN, AgentNetworks, Packed
 from recollect.learn.encoders import Encoder, EncoderFactory
 from recollect.learn.exploration import epsilon_greedy, greedy
 from recollect.tensors import from_env
@@ -23,10 +23,11 @@ __all__ = ["RecurrentQ", "RecurrentQActor"]
 
 @final
 class RecurrentQ(nn.Module):
-    """Q of every action, by what was seen so far: an encoder, a layer, a GRU and a layer.
+    """Q of every action, by what was seen so far: an encoder, a layer, a recurrent layer and a layer.
 
     Args:
-        units: Of the layer before the GRU, and of the GRU.
+        units: Of the layer before the recurrent one, and of that.
+        rnn: The recurrent layer.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class RecurrentQ(nn.Module):
         action_space: Space[Any],
         *,
         units: int,
+        rnn: RNN = "gru",
         encoder: EncoderFactory | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -42,13 +44,13 @@ class RecurrentQ(nn.Module):
         if not isinstance(action_space, spaces.Discrete):
             remedy = "PPO learns continuous actions by a recurrent network."
             raise OptionError("action space", "be Discrete", action_space, remedy)
-        self.actions, self.start, self.units = int(action_space.n), int(action_space.start), units
+        self.actions, self.start = int(action_space.n), int(action_space.start)
         self.encoder = Encoder(obs_space, encoder)
-        how: dict[str, Any] = {"hidden": (units,), "recurrent": True, "generator": generator}
+        how: dict[str, Any] = {"hidden": (units,), "recurrent": True, "rnn": rnn, "generator": generator}
         self.network = AgentNetworks(1, self.encoder.features, self.actions, **how)
 
     def forward(self, obs: Any, packed: Packed) -> tuple[Tensor, Tensor]:
-        """Q ``[R, n]`` of packed sequences of observations, and their last states ``[S, units]``."""
+        """Q ``[R, n]`` of packed sequences of observations, and their last states ``[S, size]``."""
         q, state = self.network(self.encoder(obs)[:, None], Packed(packed.batch_sizes, packed.state[:, None]))
         return q[:, 0], state[:, 0]
 
@@ -81,7 +83,7 @@ class RecurrentQActor(NetworkActor):
         super().__init__(network, device, explore=explore, seed=seed, kept=[self._frames])
         self._network, self._epsilon = network, epsilon
         self._stored = stored_state and explore
-        self._states["state"] = torch.zeros(num_envs, network.units, device=device)
+        self._states["state"] = torch.zeros(num_envs, network.network.state_size, device=device)
 
     @torch.no_grad()
     def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:

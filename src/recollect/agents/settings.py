@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from recollect.learn.agent_networks import RNN, state_size
 from recollect.learn.encoders import ENCODERS
 from recollect.learn.factories import resolve
 
@@ -145,7 +146,9 @@ class RolloutSettings:
     normalize_obs: bool = False
     """Standardise observations by their running mean and deviation."""
     recurrent: bool = False
-    """Recurrent networks: a GRU of the last of the hidden sizes."""
+    """Recurrent networks: a recurrent layer of the last of the hidden sizes."""
+    rnn: RNN = "gru"
+    """Recurrent layer: gru, or lstm (by torch alone)."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,15 @@ class PPOSettings(NetworkSettings, OptimizerSettings, RolloutSettings):
     """Steps of the sequences that recurrent networks are trained on."""
     log_std: float = 0.0
     """Initial log standard deviation of continuous actions, in units where -1 to 1 spans the space."""
+
+
+def recurrent_size(config: Any) -> int:
+    """Width of the states of recurrent networks; 0: they are not recurrent.
+
+    Args:
+        config: Settings that have hidden, and are ``RolloutSettings``.
+    """
+    return state_size(config.rnn, config.hidden[-1]) if config.recurrent else 0
 
 
 def network_options(config: Any, *more: str) -> dict[str, Any]:

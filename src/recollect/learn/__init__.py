@@ -13,6 +13,7 @@ from recollect.learn.distributions import (
 )
 from recollect.learn.encoders import Encoder, ImageEncoder
 from recollect.learn.exploration import GaussianNoise, OrnsteinUhlenbeck, epsilon_greedy, greedy
+from recollect.learn.lstm import StackedLSTM
 from recollect.learn.mixers import QMixer, QPlexMixer
 from recollect.learn.networks import Copies, PerAgent, StackedGRU, StackedMLP
 from recollect.learn.polyak import polyak_update, target_of
@@ -37,6 +38,7 @@ __all__ = [
     "Simplex",
     "SquashedGaussian",
     "StackedGRU",
+    "StackedLSTM",
     "StackedMLP",
     "TanhDeterministic",
     "action_head",

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.errors import OptionError
 from recollect.learn.factories import NetworkFactory, custom_network
+from recollect.learn.lstm import StackedLSTM
 from recollect.learn.networks import Copies, StackedGRU, StackedMLP
 
-__all__ = ["AgentNetworks", "Packed"]
+__all__ = ["RNN", "AgentNetworks", "Packed", "state_size"]
+
+RNN: TypeAlias = Literal["gru", "lstm"]
+"""Recurrent layers."""
+
+
+def state_size(rnn: RNN, units: int) -> int:
+    """Width of the state of a recurrent layer: an LSTM has a cell besides."""
+    return 2 * units if rnn == "lstm" else units
 
 
 class Packed(NamedTuple):
@@ -32,7 +41,8 @@ class AgentNetworks(nn.Module):
     torch.Size([10, 3, 2])
 
     Args:
-        hidden: Units of the hidden layers; a recurrent network has a layer and a GRU of the last of them.
+        hidden: Units of the hidden layers; a recurrent network has a layer and a recurrent one of the last of them.
+        rnn: The recurrent layer.
         shared: Parameter sharing: one network for all agents, with a one-hot agent id appended to its inputs.
         agent_id: Whether a shared network reads the agent id.
         last_gain: Multiplies the last layer's initial weights.
@@ -49,6 +59,7 @@ class AgentNetworks(nn.Module):
         *,
         hidden: Sequence[int] = (64, 64),
         recurrent: bool = False,
+        rnn: RNN = "gru",
         shared: bool = True,
         agent_id: bool = True,
         activation: str = "relu",
@@ -70,15 +81,16 @@ class AgentNetworks(nn.Module):
                 raise OptionError("recurrent", "be False with a custom network", True)
             self.networks = Copies(count, lambda: custom_network(network, inputs, outputs))
         elif recurrent:
-            gru = StackedGRU(count, inputs=inputs, units=hidden[-1], outputs=outputs, generator=generator)
+            kind = StackedLSTM if rnn == "lstm" else StackedGRU
+            made = kind(count, inputs=inputs, units=hidden[-1], outputs=outputs, generator=generator)
             for part in ("weight", "bias"):
-                gru.named_layers()[f"head.{part}"].detach().mul_(last_gain)
-            self.networks, self.last_layer = gru, "head"
+                made.named_layers()[f"head.{part}"].detach().mul_(last_gain)
+            self.networks, self.last_layer = made, "head"
         else:
             how: dict[str, Any] = {"activation": activation, "init": init, "last_gain": last_gain}
             self.networks = StackedMLP(count, (inputs, *hidden, outputs), generator=generator, **how)
             self.last_layer = f"layers.{len(hidden)}"
-        self.state_size = hidden[-1] if recurrent else 0
+        self.state_size = state_size(rnn, hidden[-1]) if recurrent else 0
         """Width of the recurrent state; 0 for a feed-forward network."""
 
     def initial_state(self, num_envs: int) -> Tensor:

@@ -19,13 +19,13 @@ from recollect.errors import OptionError
 from recollect.learn import kernels
 from recollect.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, Own
 
-__all__ = ["INITS", "Copies", "PerAgent", "StackedGRU", "StackedMLP"]
+__all__ = ["INITS", "Copies", "FlatNetworks", "PerAgent", "StackedGRU", "StackedMLP"]
 
 INITS = ("uniform", "xavier", "orthogonal")
 _GAINS = {"relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + 0.01**2)), "tanh": 5 / 3}
 
 
-class _Flat(nn.Module):
+class FlatNetworks(nn.Module):
     """N networks whose parameters are one tensor, ``flat [N, P]``, saved layer by layer."""
 
     flat: nn.Parameter
@@ -63,7 +63,7 @@ class _Flat(nn.Module):
 
 
 @final
-class StackedMLP(_Flat):
+class StackedMLP(FlatNetworks):
     """N multi-layer perceptrons of one shape.
 
     >>> StackedMLP(3, (4, 8, 2))(torch.zeros(3, 10, 4)).shape
@@ -145,7 +145,7 @@ class StackedMLP(_Flat):
 
 
 @final
-class StackedGRU(_Flat):
+class StackedGRU(FlatNetworks):
     """N recurrent networks: a linear layer with ReLU, a GRU and a linear layer.
 
     >>> network = StackedGRU(1, inputs=4, units=8, outputs=2)

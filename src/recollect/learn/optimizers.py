@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Adam, Optimizer, RMSprop
 
-from recollect.learn.networks import Copies, StackedGRU, StackedMLP
+from recollect.learn.networks import Copies, FlatNetworks
 from recollect.learn.policies import Encoders
 
 __all__ = [
@@ -51,7 +51,7 @@ def per_network(module: nn.Module) -> list[Tensor | list[Tensor]]:
     """
     found: list[Tensor | list[Tensor]] = []
     for part in module.modules():
-        if isinstance(part, (StackedMLP, StackedGRU)):
+        if isinstance(part, FlatNetworks):
             found.append(part.flat)
         elif isinstance(part, (Copies, Encoders)):
             found += [list(network.parameters()) for network in part.networks]
