@@ -84,9 +84,7 @@ class BestActionOfState(nn.Module):
     def __init__(self, network: RecurrentQ, group: AgentGroup, frames: int) -> None:
         super().__init__()
         self._network = network
-        self.inputs: Inputs = _observed_alone(group, frames) | {
-            "hidden_state": ((network.network.state_size,), torch.float32)
-        }
+        self.inputs: Inputs = _observed_alone(group, frames) | {"hidden_state": ((network.state_size,), torch.float32)}
         self.outputs = ("action", "next_hidden_state")
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:

@@ -198,7 +198,7 @@ class R2D2(NetworkLearner):
         width = starts.shape[1] + 1
         begun = starts[:, : skipped + 1]
         first = np.where(begun.any(axis=1), begun.argmax(axis=1), 0)  # nothing is before an episode's first step
-        start = torch.zeros(len(first), self.online.network.state_size, device=self.networks.device)
+        start = torch.zeros(len(first), self.online.state_size, device=self.networks.device)
         if self.config.stored_state:
             carried = torch.from_numpy(~begun.any(axis=1)).to(start.device)
             start = rows["q_state"] * carried[:, None]

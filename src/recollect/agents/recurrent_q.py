@@ -48,6 +48,7 @@ class RecurrentQ(nn.Module):
         self.encoder = Encoder(obs_space, encoder)
         how: dict[str, Any] = {"hidden": (units,), "recurrent": True, "rnn": rnn, "generator": generator}
         self.network = AgentNetworks(1, self.encoder.features, self.actions, **how)
+        self.state_size = self.network.state_size
 
     def forward(self, obs: Any, packed: Packed) -> tuple[Tensor, Tensor]:
         """Q ``[R, n]`` of packed sequences of observations, and their last states ``[S, size]``."""
@@ -83,7 +84,7 @@ class RecurrentQActor(NetworkActor):
         super().__init__(network, device, explore=explore, seed=seed, kept=[self._frames])
         self._network, self._epsilon = network, epsilon
         self._stored = stored_state and explore
-        self._states["state"] = torch.zeros(num_envs, network.network.state_size, device=device)
+        self._states["state"] = torch.zeros(num_envs, network.state_size, device=device)
 
     @torch.no_grad()
     def act(self, obs: Arrays, step: int = 0) -> tuple[dict[str, Array], dict[str, Array]]:
