@@ -46,6 +46,7 @@ def other(value: Any, field: str) -> Any:
         "log_std": -1.0,
         "cluster": "local",
         "durability": "none",
+        "rnn": "lstm",
     }
     if isinstance(value, int) and field in ("hidden", "parameter_sharing"):
         return not value if isinstance(value, bool) else value + 3

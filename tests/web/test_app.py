@@ -6,6 +6,7 @@ from pathlib import Path
 from asking import get
 from made_runs import write_run
 
+from recollect.web.app import rest_after
 from recollect.web.start import Page
 
 
@@ -33,3 +34,8 @@ def test_checkpoints_are_looked_into(tmp_path: Path) -> None:
         found = json.loads(get(page, "/api/memory?memory=a")[2])
         assert (found["source"], found["steps"] > 0) == ("checkpoint", True)
         assert get(page, "/api/memory?memory=b")[0] == 404
+
+
+def test_one_slow_answer_does_not_silence_the_page() -> None:
+    """A run that begins answers slowly once; its numbers came half a minute late after that."""
+    assert [rest_after(seconds) for seconds in (0.0, 0.01, 0.02, 0.05, 0.3, 60.0)] == [0.0, 0.0, 1.0, 4.0, 5.0, 5.0]

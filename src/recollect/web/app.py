@@ -23,7 +23,7 @@ from recollect.live import MemoryView, View, ask
 if TYPE_CHECKING:  # runs need torch, a memory does not
     from recollect.web.runs import Runs
 
-__all__ = ["Sources", "make_app"]
+__all__ = ["Sources", "make_app", "rest_after"]
 
 _PAGE = Path(__file__).parent / "page"
 _FILES = {
@@ -37,6 +37,7 @@ _FILES = {
 }
 _BEAT = 1.0  # seconds between two looks for the event stream
 _SHARE = 0.01  # of a watched run's time that looking at it may take
+_LONGEST = 5.0  # seconds without a look: an answer may be slow once, as while a run begins
 _STREAMS = 32  # event streams at once
 _NUMBERS = ("lane", "start", "serial", "before", "lanes")
 
@@ -149,7 +150,7 @@ def make_app(runs: Runs | None, memories: Mapping[str, View], closing: Event) ->
                 if name and time.monotonic() >= due:
                     begun = time.monotonic()
                     found = await to_thread.run_sync(_safely, lambda: sources.answer(name, {"what": "summary"}))
-                    due = time.monotonic() + max(0.0, (time.monotonic() - begun) / _SHARE - _BEAT)
+                    due = time.monotonic() + rest_after(time.monotonic() - begun)
                     yield f"event: summary\ndata: {json.dumps(found)}\n\n"
                 elif text == before:
                     yield ": still here\n\n"
@@ -169,6 +170,15 @@ def make_app(runs: Runs | None, memories: Mapping[str, View], closing: Event) ->
         Route("/events", events),
     ]
     return Starlette(routes=routes)
+
+
+def rest_after(seconds: float) -> float:
+    """Seconds to wait after a look that took some, beyond the beat of the stream.
+
+    >>> rest_after(0.001), rest_after(0.02), rest_after(0.3)
+    (0.0, 1.0, 5.0)
+    """
+    return min(max(0.0, seconds / _SHARE - _BEAT), _LONGEST)
 
 
 def _question(given: Mapping[str, str]) -> dict[str, Any]:
