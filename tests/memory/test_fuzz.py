@@ -273,10 +273,13 @@ def test_hostile_headers_of_rows(tmp_path: Path, cases: int) -> None:
     described = json.loads(whole[8192 : 8192 + size])
     lanes = [{**described, "lanes": n} for n in (0, 2**31 + 1, 2**62, 2**63, 2**70, -1, 1.5)]
     spans = [{**described, "span": n} for n in (0, 2**46, 2**62, 2**70)]
-    refused = 0
+    fields = described["schema"]["fields"]
+    endless = {**fields[0], "path": [*fields[0]["path"], *["a"] * 2000]}
+    deep = {**described, "schema": {**described["schema"], "fields": [endless, *fields[1:]]}}
+    chosen, refused = [*lanes, *spans, deep], 0
     for case in range(cases):
         source = random.Random(case)
-        changed = (lanes + spans)[case] if case < 11 else hostile(described, source)
+        changed = chosen[case] if case < len(chosen) else hostile(described, source)
         text = json.dumps(changed).encode()
         data = bytearray(whole)
         data[8192 : 8192 + max(len(text), size)] = text.ljust(max(len(text), size), b"\0")
@@ -287,7 +290,7 @@ def test_hostile_headers_of_rows(tmp_path: Path, cases: int) -> None:
                 memory.sample(4)
         except rc.errors.RecollectError:
             refused += 1
-        assert case >= 11 or refused == case + 1
+        assert case >= len(chosen) or refused == case + 1
     assert refused > cases * 0.3
 
 

@@ -57,6 +57,16 @@ def test_equality_and_repr() -> None:
     assert repr(one) == "Schema(obs: uint8[2, 3])"
 
 
+def deep(levels: int) -> Any:
+    return rc.Field() if levels == 0 else {"a": deep(levels - 1)}
+
+
+def endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -109,6 +119,8 @@ def test_equality_and_repr() -> None:
         ),
         (lambda: rc.Schema(obs=rc.Field())["obx"], "field must be one of obs, reward, got 'obx'"),
         (lambda: rc.Schema(obs={"a/b": rc.Field()}), "obs must be nested under names without a slash, got 'a/b'"),
+        (lambda: rc.Schema(obs=deep(33)), "obs must be nested at most 32 levels deep, got 33"),
+        (lambda: rc.Schema(obs=endless()), "obs must be nested at most 32 levels deep, got 33"),
     ],
 )
 def test_what_is_refused(make: Any, message: str) -> None:
@@ -119,3 +131,8 @@ def test_what_is_refused(make: Any, message: str) -> None:
 
 def test_byte_order_is_the_machines() -> None:
     assert rc.Field((), ">f4").dtype == np.dtype("float32")
+
+
+def test_deep_observations() -> None:
+    memory = rc.Memory(rc.Schema(obs=deep(32)), capacity=10)
+    assert next(column.key for column in memory.schema).count("/") == 32

@@ -19,6 +19,7 @@ __all__ = ["Column", "Field", "Group", "Role", "Schema", "join_columns", "make_c
 Role: TypeAlias = Literal["observed", "reward", "plain"]
 
 _MOST_BYTES = 1 << 40
+_DEEPEST = 32
 _OBSERVED = frozenset({"obs", "state", "avail_actions", "agent_mask", "position"})
 _RESERVED = frozenset(
     {"terminated", "truncated", "discount", "weights", "serials", "lanes", "mask", "lengths", "starts"}
@@ -227,11 +228,17 @@ def _check_name(name: str) -> None:
         raise SchemaError("field name", "not be one that a step or batch uses itself", repr(name), remedy)
 
 
+def _check_depth(name: str, inner: tuple[str, ...]) -> None:
+    if len(inner) > _DEEPEST:  # a file could say a thousand, and recursion ends before
+        raise SchemaError(name, f"be nested at most {_DEEPEST} levels deep", len(inner))
+
+
 def _columns(name: str, value: Any, above: tuple[str, ...]) -> list[Column]:
     _check_name(name)
     found: list[Column] = []
 
     def walk(part: Any, inner: tuple[str, ...]) -> None:
+        _check_depth(name, inner)
         if isinstance(part, Field):
             found.append(make_column(name, part, above, inner, carried=name.startswith("next_")))
         elif isinstance(part, (Mapping, tuple, list)) and not part:
@@ -264,6 +271,7 @@ def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[st
         _check_name(part)
     if any(not part or "/" in part for part in inner):
         raise SchemaError(name, "be nested under names without a slash", repr(inner))
+    _check_depth(name, inner)
 
     def path(prefix: str) -> str:
         return "/".join((*above, prefix + name, *inner))
