@@ -147,5 +147,8 @@ def test_refusals() -> None:
         PPOConfig().learner(env)
     with pytest.raises(OptionError, match=r"^hidden must be units of at least one layer, got \(\)"):
         PPOConfig(hidden=())
+    rule = r"^rnn must be gru where networks are not recurrent, got 'lstm'\. Add --recurrent\.$"
+    with pytest.raises(OptionError, match=rule):
+        PPOConfig(rnn="lstm")
     with pytest.raises(OptionError, match=r"^recurrent must be False with a custom network, got True"):
         PPOConfig(recurrent=True, network="torch.nn:Linear").learner(lonely())

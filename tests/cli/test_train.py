@@ -64,7 +64,12 @@ def test_every_flag_reaches_its_setting(name: str) -> None:
     every = [*settings, *own]
     for bit in range(len(every).bit_length()):
         for field in check(algorithms()[name], [each for i, each in enumerate(every, 1) if i >> bit & 1]):
-            beside = {"target_tau": {"value_norm": "none"}, "n_step": {"neighbours": "none"}}.get(field, {})
+            needed: dict[str, dict[str, Any]] = {
+                "target_tau": {"value_norm": "none"},
+                "n_step": {"neighbours": "none"},
+                "rnn": {"recurrent": True},
+            }
+            beside = needed.get(field, {})
             base = dataclasses.replace(algorithms()[name], **{k: v for k, v in beside.items() if k in settings})
             assert check(base, [field]) == []
 

@@ -60,6 +60,8 @@ def check(settings: Any, *, layers: int = 1, **bounds: Bounds) -> None:
             _check_bounds(name, value, bounds.get(name, _BOUNDS.get(name, AT_LEAST_0)))
         elif name == "hidden" and (len(value) < layers or any(units < 1 for units in value)):
             raise OptionError(name, "be units of at least one layer" if layers else "be units of layers", value)
+    if getattr(settings, "rnn", "gru") != "gru" and not getattr(settings, "recurrent", True):
+        raise OptionError("rnn", "be gru where networks are not recurrent", repr(settings.rnn), "Add --recurrent.")
 
 
 def _check_bounds(name: str, value: float, bounds: Bounds) -> None:
