@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from recollect.errors import OptionError
-from recollect.learn.networks import FlatNetworks
+from recollect.learn.networks import FlatNetworks, recurrent_parameters
 
 __all__ = ["StackedLSTM"]
 
@@ -35,16 +33,10 @@ class StackedLSTM(FlatNetworks):
         self, num_networks: int, *, inputs: int, units: int, outputs: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        if min(num_networks, inputs, units, outputs) < 1:
-            given = f"{num_networks}, {inputs}, {units} and {outputs}"
-            raise OptionError("num_networks, inputs, units and outputs", "be at least 1", given)
         self.units = units
         self._shapes = {"encode": (inputs, units), "lstm": (2 * units, 4 * units), "head": (units, outputs)}
         width = sum((rows + 1) * columns for rows, columns in self._shapes.values())
-        bounds = torch.full((width,), 1 / math.sqrt(units))
-        bounds[: (inputs + 1) * units] = 1 / math.sqrt(inputs)
-        self.flat = nn.Parameter(torch.empty(num_networks, width))
-        self.flat.data.uniform_(-1, 1, generator=generator).mul_(bounds)
+        self.flat = recurrent_parameters(num_networks, inputs, units, outputs, width, generator)
 
     @property
     def state_size(self) -> int:

@@ -19,7 +19,15 @@ from recollect.errors import OptionError
 from recollect.learn import kernels
 from recollect.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, Own
 
-__all__ = ["INITS", "Copies", "FlatNetworks", "PerAgent", "StackedGRU", "StackedMLP"]
+__all__ = [
+    "INITS",
+    "Copies",
+    "FlatNetworks",
+    "PerAgent",
+    "StackedGRU",
+    "StackedMLP",
+    "recurrent_parameters",
+]
 
 INITS = ("uniform", "xavier", "orthogonal")
 _GAINS = {"relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + 0.01**2)), "tanh": 5 / 3}
@@ -162,14 +170,8 @@ class StackedGRU(FlatNetworks):
         self, num_networks: int, *, inputs: int, units: int, outputs: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        if min(num_networks, inputs, units, outputs) < 1:
-            sizes = f"{num_networks}, {inputs}, {units} and {outputs}"
-            raise OptionError("num_networks, inputs, units and outputs", "be at least 1", sizes)
         self.shape = GRUShape(num_networks, inputs, units, outputs)
-        self.flat = nn.Parameter(torch.empty(num_networks, self.shape.width))
-        bounds = torch.full((self.shape.width,), 1 / math.sqrt(units))
-        bounds[: (inputs + 1) * units] = 1 / math.sqrt(inputs)
-        self.flat.data.uniform_(-1, 1, generator=generator).mul_(bounds)
+        self.flat = recurrent_parameters(*self.shape, self.shape.width, generator)
 
     @property
     def state_size(self) -> int:
@@ -259,6 +261,18 @@ class PerAgent(nn.Module):
             by_agent = self.networks(*each).view(self.agents, self.ensemble, inputs[0].shape[-2], -1)
         places = ensemble_index[:, None, :, None].expand(-1, 1, -1, by_agent.shape[-1])
         return by_agent.gather(1, places)[:, 0]
+
+
+def recurrent_parameters(
+    num_networks: int, inputs: int, units: int, outputs: int, width: int, generator: torch.Generator | None
+) -> nn.Parameter:
+    """Initial parameters ``[N, width]`` of recurrent networks that begin with a linear layer, as torch draws them."""
+    if min(num_networks, inputs, units, outputs) < 1:
+        given = f"{num_networks}, {inputs}, {units} and {outputs}"
+        raise OptionError("num_networks, inputs, units and outputs", "be at least 1", given)
+    bounds = torch.full((width,), 1 / math.sqrt(units))
+    bounds[: (inputs + 1) * units] = 1 / math.sqrt(inputs)
+    return nn.Parameter(torch.empty(num_networks, width).uniform_(-1, 1, generator=generator).mul_(bounds))
 
 
 def _halves(inputs: int, units: int, split: int) -> Tensor:
