@@ -36,7 +36,7 @@ help:
 	@echo "make sanitize   the tests of the core under the address and undefined-behaviour sanitisers"
 	@echo "make tsan       the threaded tests of the memory under the thread sanitiser"
 	@echo "make wheel      an sdist and a wheel in dist/, checked without a compiler and without AVX"
-	@echo "make stub       write src/recollect/_core.pyi again from the compiled core"
+	@echo "make stub       write src/relive/_core.pyi again from the compiled core"
 	@echo "make clean      remove everything that was built or installed here"
 
 setup: $(READY)
@@ -56,7 +56,7 @@ $(READY): tools/setup.py pyproject.toml constraints.txt $(CORE)
 demo: $(DEMO)
 	@echo "--- make demo: MADDPG on simple_spread, three agents that cover three landmarks (three minutes)"
 	@rm -rf runs/demo
-	@$(BIN)/recollect train maddpg simple_spread --folder runs/demo --steps 1000000 --capacity 500000 --save-every 0 \
+	@$(BIN)/relive train maddpg simple_spread --folder runs/demo --steps 1000000 --capacity 500000 --save-every 0 \
 		--option continuous_actions=true
 
 check: $(READY)
@@ -96,7 +96,7 @@ test-slow: $(READY)
 	@echo "--- slow tests (about ten minutes)"
 	@$(BIN)/pytest tests --hypothesis-profile=slow
 
-$(BENCH_READY): constraints.txt $(CORE) $(wildcard src/recollect/*.py src/recollect/*/*.py src/recollect/*/*/*.py)
+$(BENCH_READY): constraints.txt $(CORE) $(wildcard src/relive/*.py src/relive/*/*.py src/relive/*/*/*.py)
 	@echo "--- setting up $(BENCH_VENV) with the peers"
 	@$(PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip $(BUILD) torch
@@ -151,7 +151,7 @@ $(SANITIZE_READY): pyproject.toml constraints.txt $(CORE)
 	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		pip $(BUILD) pytest hypothesis scipy gymnasium h5py zstandard minari safetensors pillow
 	@$(SANITIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
-		--config-settings=cmake.define.RECOLLECT_SANITIZE=ON --config-settings=build-dir=build/sanitize .
+		--config-settings=cmake.define.RELIVE_SANITIZE=ON --config-settings=build-dir=build/sanitize .
 	@touch $@
 
 sanitize: $(SANITIZE_READY)
@@ -167,7 +167,7 @@ $(TSAN_READY): pyproject.toml constraints.txt $(CORE)
 	@$(TSAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		pip $(BUILD) pytest hypothesis
 	@$(TSAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
-		--config-settings=cmake.define.RECOLLECT_TSAN=ON --config-settings=install.strip=false --config-settings=build-dir=build/tsan .
+		--config-settings=cmake.define.RELIVE_TSAN=ON --config-settings=install.strip=false --config-settings=build-dir=build/tsan .
 	@touch $@
 
 # Only what the core itself does is seen: Python and NumPy are not built this way (tests/memory/tsan.txt).
@@ -194,7 +194,7 @@ $(WHEEL_VENV)/.ready: Makefile
 	@touch $@
 
 stub: $(READY)
-	@$(BIN)/python -m nanobind.stubgen -m recollect._core -o src/recollect/_core.pyi
+	@$(BIN)/python -m nanobind.stubgen -m relive._core -o src/relive/_core.pyi
 
 clean:
 	@rm -rf $(VENV) $(BENCH_VENV) $(AGILERL_VENV) $(BENCHMARL_VENV) $(XUANCE_VENV) $(RAY_VENV) $(SANITIZE_VENV) $(TSAN_VENV) $(WHEEL_VENV) build dist site runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

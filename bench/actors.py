@@ -23,10 +23,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from recollect import envs
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.cli.process import settle_process
-from recollect.train import run
+from relive import envs
+from relive.agents.maddpg import MADDPGConfig
+from relive.cli.process import settle_process
+from relive.train import run
 
 PAGE = """# Actors: speed
 

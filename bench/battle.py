@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from training import train
 
-from recollect import envs
-from recollect.agents.mfq import MFQConfig
-from recollect.agents.registry import find
-from recollect.envs.video import save_video
-from recollect.train.replay import load_run
+from relive import envs
+from relive.agents.mfq import MFQConfig
+from relive.agents.registry import find
+from relive.envs.video import save_video
+from relive.train.replay import load_run
 
 FOLDER = Path("runs/battle")
 Q_LEARNING: dict[str, Any] = {"encoder": "flat", "batch_size": 4, "update_every": 4, "temperature_steps": 40_000}

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recollect import envs
-from recollect.train.evaluate import evaluate
-from recollect.train.replay import load_run
+from relive import envs
+from relive.train.evaluate import evaluate
+from relive.train.replay import load_run
 
 EPISODES = 1_000
 RUNS = {"250,000": Path("runs/scores/tag"), "1,000,000": Path("runs/scores/tag_late")}

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 
-import recollect as rc
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train import run
-from recollect.train.callbacks import RunState
-from recollect.train.checkpoint import exists, load_checkpoint
-from recollect.train.curves import bootstrap_ci
-from recollect.train.loggers import read_metrics
-from recollect.train.replay import load_run
+import relive as rl
+from relive.agents.maddpg import MADDPGConfig
+from relive.train import run
+from relive.train.callbacks import RunState
+from relive.train.checkpoint import exists, load_checkpoint
+from relive.train.curves import bootstrap_ci
+from relive.train.loggers import read_metrics
+from relive.train.replay import load_run
 
 PAGE = """# Training on a cluster
 
@@ -37,7 +37,7 @@ turn, with journals.
 
 {table}
 
-The command, and `recollect eval` of its folder: `recollect train maddpg simple_spread --steps {steps} --capacity 500000
+The command, and `relive eval` of its folder: `relive train maddpg simple_spread --steps {steps} --capacity 500000
 --option continuous_actions=true --cluster local --actors {actors} --shards {shards}`.
 """
 
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=60.0, help="seconds between kills")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    rc.distributed.connect("local", num_cpus=8, object_store_memory=500_000_000)
+    rl.distributed.connect("local", num_cpus=8, object_store_memory=500_000_000)
     lines = ["| | return an agent | 95% | seeds | actors, shards lost | rows lost |", "|---|---|---|---|---|---|"]
     for kind in asked.kinds:
         found = [train(kind, seed, asked) for seed in asked.seeds]

@@ -19,16 +19,16 @@ import torch
 from torch import Tensor
 from training import train
 
-from recollect import envs
-from recollect.agents.qmix import QMIX, QMIXConfig
-from recollect.learn.exploration import greedy
-from recollect.learn.sequences import pack_sequences
-from recollect.memory.targets import discounted_returns
-from recollect.tensors import to_torch
-from recollect.train.checkpoint import load_memory
-from recollect.train.curves import draw_runs
-from recollect.train.loggers import read_metrics
-from recollect.train.replay import load_run
+from relive import envs
+from relive.agents.qmix import QMIX, QMIXConfig
+from relive.learn.exploration import greedy
+from relive.learn.sequences import pack_sequences
+from relive.memory.targets import discounted_returns
+from relive.tensors import to_torch
+from relive.train.checkpoint import load_memory
+from relive.train.curves import draw_runs
+from relive.train.loggers import read_metrics
+from relive.train.replay import load_run
 
 FOLDER = Path("runs/collapse")
 EPISODES = 1_000

@@ -24,9 +24,9 @@ import numpy as np
 import torch as th
 from compat_plain import PlainBatch, PlainPrioritized, PlainRollout
 
-from recollect.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
-from recollect.compat.xuance.v1_1.memory_tools import PerOffPolicyBuffer
-from recollect.compat.xuance.v1_1.memory_tools_marl import MARL_OnPolicyBuffer
+from relive.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
+from relive.compat.xuance.v1_1.memory_tools import PerOffPolicyBuffer
+from relive.compat.xuance.v1_1.memory_tools_marl import MARL_OnPolicyBuffer
 from timing import interleave
 
 AGENTS, OBS, STATE, ACTIONS, LIMIT, EPISODES = 4, 40, 68, 10, 60, 5000
@@ -52,7 +52,7 @@ run; process CPU time, one thread, median of the rounds. The machine is shared: 
 
 {table}
 
-The padded tensors are allocated at once. recollect's rows are for steps that happened: the figures are the growth of
+The padded tensors are allocated at once. relive's rows are for steps that happened: the figures are the growth of
 the process's resident memory while {episodes} episodes are inserted, and again after as many more have replaced them.
 
 {memory}
@@ -80,7 +80,7 @@ def prioritized(quick: bool) -> tuple[dict[str, Any], str]:
         samples = plain.sample(0.4)
         plain.update(samples[6], errors)
 
-    return {"recollect": our_turn, "plain": plain_turn}, f"prioritised sample + update, {batch} of {size:,}"
+    return {"relive": our_turn, "plain": plain_turn}, f"prioritised sample + update, {batch} of {size:,}"
 
 
 def runner_steps() -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -111,7 +111,7 @@ def updates(_: bool) -> tuple[dict[str, Any], str]:
             plain.update(before, t)
             plain.update(after, t)
 
-    return {"recollect": our_turn, "plain": plain_turn}, f"an episode of {LIMIT} steps, two updates each"
+    return {"relive": our_turn, "plain": plain_turn}, f"an episode of {LIMIT} steps, two updates each"
 
 
 def inserts(_: bool) -> tuple[dict[str, Any], str]:
@@ -132,7 +132,7 @@ def inserts(_: bool) -> tuple[dict[str, Any], str]:
         for place in range(20):
             plain.insert(plain_batch, place)
 
-    return {"recollect": our_turn, "plain": plain_turn}, f"20 episodes of {LIMIT} steps into replay"
+    return {"relive": our_turn, "plain": plain_turn}, f"20 episodes of {LIMIT} steps into replay"
 
 
 def finish(steps: int) -> tuple[dict[str, Any], str]:
@@ -167,7 +167,7 @@ def finish(steps: int) -> tuple[dict[str, Any], str]:
     np.testing.assert_allclose(
         ours.data["returns"][0, -steps:], plain.data["returns"][0, -steps:], rtol=1e-4, atol=1e-4
     )
-    return {"recollect": our_turn, "plain": plain_turn}, f"many agents' finish_path, {steps} steps"
+    return {"relive": our_turn, "plain": plain_turn}, f"many agents' finish_path, {steps} steps"
 
 
 def resident() -> int:
@@ -210,7 +210,7 @@ def memory(quick: bool) -> tuple[str, float]:
     episodes = 500 if quick else EPISODES
     padded = PlainBatch(SCHEME, AGENTS, 1, LIMIT + 1, ACTIONS).nbytes() * episodes
     lines = [
-        "| episodes | rows on average | padded tensors | recollect, filled | replaced once |",
+        "| episodes | rows on average | padded tensors | relive, filled | replaced once |",
         "|---|---|---|---|---|",
     ]
     shorter = 0.0
@@ -239,11 +239,11 @@ def main() -> None:
         fill(options.fill, options.episodes)
         return
     parts = [(prioritized, 50), (updates, 3), (inserts, 1), (lambda _: finish(256), 10), (lambda _: finish(25), None)]
-    lines = ["| work | plain, us | recollect, us | times faster | goal |", "|---|---|---|---|---|"]
+    lines = ["| work | plain, us | relive, us | times faster | goal |", "|---|---|---|---|---|"]
     for make, goal in parts:
         callables, name = make(options.quick)
         found = interleave(callables, rounds=7 if options.quick else 15)
-        plain, ours = found["plain"].cpu_median, found["recollect"].cpu_median
+        plain, ours = found["plain"].cpu_median, found["relive"].cpu_median
         aim = "" if goal is None else f"{goal}"
         lines.append(f"| {name} | {plain:,.0f} | {ours:,.0f} | {plain / ours:.1f} | {aim} |")
         print(lines[-1], flush=True)

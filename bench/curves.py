@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from training import train
 
-from recollect.agents.registry import find
-from recollect.train.curves import bootstrap_ci
-from recollect.train.loggers import read_metrics
-from recollect.train.metrics import evaluations
+from relive.agents.registry import find
+from relive.train.curves import bootstrap_ci
+from relive.train.loggers import read_metrics
+from relive.train.metrics import evaluations
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

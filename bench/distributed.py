@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import ray
 
-import recollect as rc
+import relive as rl
 
 PAGE = """# Shards on Ray: speed
 
@@ -57,9 +57,9 @@ changes the priorities it was drawn by.
 {staleness}
 """
 
-SCHEMA = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
-IMAGES = rc.Schema(obs=rc.Field((84, 84), "uint8"), action=rc.Field((), "uint8"))
-PARTS: dict[str, Any] = {"sampler": rc.Prioritized(0.6, beta=0.4), "window": rc.Transition()}
+SCHEMA = rl.Schema(obs=rl.Field((17,)), action=rl.Field((6,)))
+IMAGES = rl.Schema(obs=rl.Field((84, 84), "uint8"), action=rl.Field((), "uint8"))
+PARTS: dict[str, Any] = {"sampler": rl.Prioritized(0.6, beta=0.4), "window": rl.Transition()}
 RNG = np.random.default_rng(0)
 
 
@@ -85,14 +85,14 @@ def fill(extend: Callable[..., None], rows: int, lanes: int, made: Callable[[int
             extend(lanes=lane, **one)
 
 
-def local(schema: rc.Schema, rows: int, made: Any, size: int, **parts: Any) -> rc.Memory:
-    memory = rc.Memory(schema, rows, 4, seed=0, **{**PARTS, **parts})
+def local(schema: rl.Schema, rows: int, made: Any, size: int, **parts: Any) -> rl.Memory:
+    memory = rl.Memory(schema, rows, 4, seed=0, **{**PARTS, **parts})
     fill(memory.extend, rows, 4, made, size)
     return memory
 
 
-def shards(schema: rc.Schema, rows: int, count: int, made: Any, size: int, **parts: Any) -> Any:
-    cluster = rc.distributed.Shards(schema, rows, shards=count, lanes=4, **{**PARTS, **parts})
+def shards(schema: rl.Schema, rows: int, count: int, made: Any, size: int, **parts: Any) -> Any:
+    cluster = rl.distributed.Shards(schema, rows, shards=count, lanes=4, **{**PARTS, **parts})
     with cluster.writer(block=size) as writer:
         fill(writer.extend, rows, 4, made, size)
     return cluster
@@ -101,7 +101,7 @@ def shards(schema: rc.Schema, rows: int, count: int, made: Any, size: int, **par
 # ---- batches ---------------------------------------------------------------------------------------------------------
 
 
-def from_memory(memory: rc.Memory, size: int) -> Callable[[float], float]:
+def from_memory(memory: rl.Memory, size: int) -> Callable[[float], float]:
     errors = RNG.random(size)
 
     def measure(seconds: float) -> float:
@@ -181,12 +181,12 @@ def beside_writer(measure: Callable[[float], float], append: Callable[[], None])
 
 
 def into_memory(size: int) -> Callable[[float], float]:
-    memory, one = rc.Memory(SCHEMA, 1_000_000, 1, seed=0, **PARTS), block(size)
+    memory, one = rl.Memory(SCHEMA, 1_000_000, 1, seed=0, **PARTS), block(size)
     return inserted(lambda: memory.extend(lanes=0, **one), size)
 
 
 def into_shards(size: int, count: int = 1, **parts: Any) -> Callable[[float], float]:
-    cluster = rc.distributed.Shards(SCHEMA, 1_000_000, shards=count, lanes=count, **{**PARTS, **parts})
+    cluster = rl.distributed.Shards(SCHEMA, 1_000_000, shards=count, lanes=count, **{**PARTS, **parts})
     writer = cluster.writer(block=size, unacked=8)
     one = {key: value[:, None].repeat(count, 1) for key, value in block(size).items()}
     KEPT.append(cluster)
@@ -254,7 +254,7 @@ def rounds_of(measures: dict[str, Callable[[float], float]], rounds: int, second
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def batch_bytes(memory: rc.Memory, size: int) -> int:
+def batch_bytes(memory: rl.Memory, size: int) -> int:
     return sum(array.nbytes for array in memory.sample(size).values())
 
 
@@ -278,7 +278,7 @@ def main() -> None:
     asked = parser.parse_args()
     rounds, seconds = (3, 0.5) if asked.quick else (5, 1.0)
     rows, frames = (100_000, 4_000) if asked.quick else (1_000_000, 20_000)
-    rc.distributed.connect("local", num_cpus=4, object_store_memory=1_000_000_000)
+    rl.distributed.connect("local", num_cpus=4, object_store_memory=1_000_000_000)
 
     memory = local(SCHEMA, rows, block, 500)
     size = batch_bytes(memory, 256)

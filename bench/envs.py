@@ -21,9 +21,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from recollect import envs
-from recollect.envs import particle
-from recollect.envs.marines import players
+from relive import envs
+from relive.envs import particle
+from relive.envs.marines import players
 
 SIZES = (1, 64, 256, 1024)
 EPISODE = 25
@@ -177,12 +177,12 @@ def main() -> None:
         turn = vmas_turn(n)
         if turn is not None:
             pairs[("VMAS", n)] = turn
-        pairs[("recollect", n)] = ours("simple_spread", n)
+        pairs[("relive", n)] = ours("simple_spread", n)
     speeds = interleave(pairs, rounds, seconds)
     if ("VMAS", 1) in speeds:
         beside.append("| VMAS | " + " | ".join(show(speeds["VMAS", n]) for n in SIZES) + " |")
-        cells = (show(speeds["recollect", n], speeds["VMAS", n]) for n in SIZES)
-        beside.append("| recollect (times VMAS) | " + " | ".join(cells) + " |")
+        cells = (show(speeds["relive", n], speeds["VMAS", n]) for n in SIZES)
+        beside.append("| relive (times VMAS) | " + " | ".join(cells) + " |")
     else:
         beside.append("| VMAS is not installed |" + " |" * len(SIZES))
     print("\n".join(beside), flush=True)

@@ -1,4 +1,4 @@
-"""What it costs to install: CPU seconds, bytes fetched and bytes on disk, for recollect's wheel and other memories.
+"""What it costs to install: CPU seconds, bytes fetched and bytes on disk, for relive's wheel and other memories.
 
 python bench/install.py --report docs/bench    (make wheel has written dist/ before)
 
@@ -31,11 +31,11 @@ its CPU build ({torch}); PyTorch's default build for Linux brings CUDA's librari
 
 {table}
 
-recollect is `dist/{wheel}` with NumPy and nothing else. cpprb {compiled}. "times" is CPU time against recollect's
+relive is `dist/{wheel}` with NumPy and nothing else. cpprb {compiled}. "times" is CPU time against relive's
 (median of each round's ratio). Importing is `import` of the package in a new process, files already read once.
 """
 IMPORTS = {
-    "recollect": "recollect",
+    "relive": "relive",
     "cpprb": "cpprb",
     "torchrl": "torchrl.data",
     "stable-baselines3": "stable_baselines3.common.buffers",
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--report", type=Path, metavar="FOLDER")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--wheel", type=Path, help="of recollect (the one in dist/)")
+    parser.add_argument("--wheel", type=Path, help="of relive (the one in dist/)")
     asked = parser.parse_args()
     wheels = [asked.wheel] if asked.wheel else sorted((ROOT / "dist").glob("*.whl"))
     if not wheels:
@@ -114,7 +114,7 @@ def main() -> None:
     rounds = 1 if asked.quick else asked.rounds
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        whats = {name: name for name in IMPORTS} | {"recollect": str(wheels[0])}
+        whats = {name: name for name in IMPORTS} | {"relive": str(wheels[0])}
         peers = [Peer(name, what, folder / "files" / name) for name, what in whats.items()]
         for peer in peers:
             peer.fetch()

@@ -20,13 +20,13 @@ Written by `python bench/many_agents.py` on {day}, {machine}, Python {python}, t
 
 Environment steps a CPU second on simple_spread: acting, stepping, storing and learning; no evaluation, no logs. All
 take turns of {seconds} CPU seconds, {rounds} rounds, one thread each; medians. In brackets: how many times as fast
-recollect is. The machine is shared: read the ratios.
+relive is. The machine is shared: read the ratios.
 
 {table}
 
 Sizes and schedules are XuanCe's own for this task (`--preset xuance`), with 16 environments: MASAC, ISAC and MFQ learn
 from a batch of 256 rows every 25 steps of all environments, MFAC and COMA go ten times over rollouts of 200 steps.
-XuanCe's environments are PettingZoo's (mpe2), one after another; recollect's are its own, vectorised. "Without kernels"
+XuanCe's environments are PettingZoo's (mpe2), one after another; relive's are its own, vectorised. "Without kernels"
 is `--no-kernels`: the same modules by torch alone.
 """
 
@@ -38,16 +38,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     asked = parser.parse_args()
     rounds, seconds = (3, 2.0) if asked.quick else (7, 3.0)
-    lines = ["| | recollect | without kernels | XuanCe |", "|---|---|---|---|"]
+    lines = ["| | relive | without kernels | XuanCe |", "|---|---|---|---|"]
     for name in ("masac", "isac", "mfq", "mfac", "coma"):
         playing = {
-            "recollect": Player(sys.executable, "run_recollect_many.py", name, 7_000),
-            "without kernels": Player(sys.executable, "run_recollect_many.py", name, 7_000, "--no-kernels"),
+            "relive": Player(sys.executable, "run_relive_many.py", name, 7_000),
+            "without kernels": Player(sys.executable, "run_relive_many.py", name, 7_000, "--no-kernels"),
         }
         if asked.xuance:
             playing["XuanCe"] = Player(asked.xuance, "run_xuance.py", name, 4_000)
         medians = {stack: statistics.median(found) for stack, found in played(playing, rounds, seconds).items()}
-        first = medians["recollect"]
+        first = medians["relive"]
         cells = [f"{first:,.0f}"]
         for stack in ("without kernels", "XuanCe"):
             cells.append(f"{medians[stack]:,.0f} ({first / medians[stack]:.2g})" if stack in medians else "")

@@ -22,13 +22,13 @@ VMAS {vmas}.
 Environment steps a CPU second: acting, stepping, storing and learning; no evaluation, no logs. Policies and critics
 have two hidden layers of 64 units, agents share them, critics read the state or all observations. An update goes over
 its rollout as a whole, as often as it says. All take turns of {seconds} CPU seconds, {rounds} rounds, one thread each;
-medians. In brackets: how many times as fast recollect is. The machine is shared: read the ratios.
+medians. In brackets: how many times as fast relive is. The machine is shared: read the ratios.
 
 {table}
 
 The plain loop (`bench/trainers/run_plain_mappo.py`) is EPyMARL's: whole episodes, padded, policies unrolled a step at a
 time, returns of five steps from a target critic computed anew in every epoch. Its environments take turns in one
-process; on simple_spread they are mpe2's, on marines_4v4 recollect's, one battle each. BenchMARL's are VMAS's,
+process; on simple_spread they are mpe2's, on marines_4v4 relive's, one battle each. BenchMARL's are VMAS's,
 vectorised as ours.
 """
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     asked = parser.parse_args()
     rounds, seconds = (3, 2.0) if asked.quick else (7, 3.0)
-    lines = ["| | recollect | without kernels | plain loop | BenchMARL |", "|---|---|---|---|---|"]
+    lines = ["| | relive | without kernels | plain loop | BenchMARL |", "|---|---|---|---|---|"]
     for env, envs, rollout, epochs in (
         ("simple_spread", 10, 25, 4),
         ("marines_4v4", 10, 60, 4),
@@ -48,14 +48,14 @@ def main() -> None:
     ):
         sizes = (env, envs, rollout, epochs)
         playing = {
-            "recollect": Player(sys.executable, "run_recollect_mappo.py", *sizes, 2_000),
-            "without kernels": Player(sys.executable, "run_recollect_mappo.py", *sizes, 2_000, "--no-kernels"),
+            "relive": Player(sys.executable, "run_relive_mappo.py", *sizes, 2_000),
+            "without kernels": Player(sys.executable, "run_relive_mappo.py", *sizes, 2_000, "--no-kernels"),
             "plain loop": Player(sys.executable, "run_plain_mappo.py", env, envs, epochs, 500),
         }
         if asked.benchmarl and env == "simple_spread":
             playing["BenchMARL"] = Player(asked.benchmarl, "run_benchmarl_mappo.py", *sizes, 2 * envs * rollout)
         medians = {name: statistics.median(found) for name, found in played(playing, rounds, seconds).items()}
-        first = medians["recollect"]
+        first = medians["relive"]
         cells = [f"{first:,.0f}"]
         for name in ("without kernels", "plain loop", "BenchMARL"):
             cells.append(f"{medians[name]:,.0f} ({first / medians[name]:.2g})" if name in medians else "")

@@ -20,7 +20,7 @@ PAGE = """# One agent: speed
 Written by `python bench/one_agent.py` on {day}, {machine}, Python {python}, torch {torch}, Stable-Baselines3 {sb3}.
 
 Environment steps a CPU second: acting, stepping, storing and learning; no evaluation, no logs. All take turns of
-{seconds} CPU seconds, {rounds} rounds, one thread each; medians. In brackets: how many times as fast recollect is. The
+{seconds} CPU seconds, {rounds} rounds, one thread each; medians. In brackets: how many times as fast relive is. The
 machine is shared: read the ratios.
 
 {table}
@@ -34,8 +34,8 @@ one environment, layers of 256 units, a batch of 256 at every step. "Written pla
 
 TASKS = (("dqn", "CartPole-v1", 1, 3_000), ("ppo", "CartPole-v1", 4, 3_000), ("sac", "HalfCheetah-v5", 1, 1_200))
 STACKS = {
-    "recollect": ("run_recollect_one_agent.py",),
-    "without kernels": ("run_recollect_one_agent.py", "--no-kernels"),
+    "relive": ("run_relive_one_agent.py",),
+    "without kernels": ("run_relive_one_agent.py", "--no-kernels"),
     "Stable-Baselines3": ("run_sb3.py",),
     "written plainly": ("run_plain_one_agent.py",),
 }
@@ -57,9 +57,9 @@ def main() -> None:
             for stack, (script, *more) in STACKS.items()
         }
         medians = {stack: statistics.median(found) for stack, found in played(playing, rounds, seconds).items()}
-        first = medians["recollect"]
+        first = medians["relive"]
         cells = [
-            f"{speed:,.0f}" + (f" ({first / speed:.2g})" if stack != "recollect" else "")
+            f"{speed:,.0f}" + (f" ({first / speed:.2g})" if stack != "relive" else "")
             for stack, speed in medians.items()
         ]
         lines.append(f"| {name.upper()}, {env} | {' | '.join(cells)} |")

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 PAGE = """# The page: what it costs
 
@@ -56,11 +56,11 @@ def train_one(kind: str, steps: int) -> dict[str, float]:
     """Train in this process; what it cost."""
     import torch
 
-    from recollect import train
-    from recollect.agents.maddpg import MADDPGConfig
-    from recollect.live import Publisher
-    from recollect.train import loop
-    from recollect.train.films import Films
+    from relive import train
+    from relive.agents.maddpg import MADDPGConfig
+    from relive.live import Publisher
+    from relive.train import loop
+    from relive.train.films import Films
 
     torch.set_num_threads(1)
     if kind == "cannot be looked at":
@@ -99,7 +99,7 @@ def _timed(kind: type, name: str) -> list[float]:
 
 def look(folder: str) -> None:
     """A page that is open on a run's memory."""
-    from recollect.web.start import Page
+    from relive.web.start import Page
 
     with Page(Path(folder), {}).start() as page:
         address = f"http://127.0.0.1:{page.port}/events?memory=run&token={page.token}"
@@ -138,7 +138,7 @@ def runs(rounds: int, steps: int) -> str:
 
 
 def census(rows: int) -> str:
-    memory = rc.Memory(rc.Schema(obs=rc.Field((4,))), rows, 8, sampler=rc.Prioritized(), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((4,))), rows, 8, sampler=rl.Prioritized(), seed=0)
     size = 10_000
     zeros = np.zeros((size, 8))
     for _ in range(rows // 8 // size):
@@ -163,9 +163,9 @@ def paint(rounds: int) -> str:
         return "No browser here."
     from playwright.sync_api import sync_playwright
 
-    from recollect.web.start import Page
+    from relive.web.start import Page
 
-    memory = rc.Memory(rc.Schema(obs=rc.Field((4,))), 1_000_000, 8, sampler=rc.Prioritized(), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((4,))), 1_000_000, 8, sampler=rl.Prioritized(), seed=0)
     zeros = np.zeros((100_000, 8))
     memory.extend(obs=np.zeros((100_000, 8, 4)), reward=zeros, terminated=zeros > 0, truncated=zeros > 0)
     times, sizes = [], []

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import TransformObservation
 
-from recollect import envs
+from relive import envs
 
 __all__ = ["positions_only"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect import envs
-from recollect.arrays import Array
-from recollect.envs.marines import players
+from relive import envs
+from relive.arrays import Array
+from relive.envs.marines import players
 
 SIZES = ("3v3", "4v4", "5v5", "5v6", "8v8", "8v9")
 

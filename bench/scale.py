@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 PAGE = """# Shards on paper
 
@@ -73,10 +73,10 @@ def measured(seconds: float, block: int) -> Costs:
     """What calls cost on this machine."""
     import ray
 
-    rc.distributed.connect("local", num_cpus=4, object_store_memory=500_000_000)
+    rl.distributed.connect("local", num_cpus=4, object_store_memory=500_000_000)
     rng = np.random.default_rng(0)
-    schema = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
-    cluster = rc.distributed.Shards(schema, 400_000, lanes=1, sampler=rc.Prioritized())
+    schema = rl.Schema(obs=rl.Field((17,)), action=rl.Field((6,)))
+    cluster = rl.distributed.Shards(schema, 400_000, lanes=1, sampler=rl.Prioritized())
     pid = cluster.state()["shards"][0]["pid"]
     ends = np.zeros(block, bool)
     rows: dict[str, Any] = {

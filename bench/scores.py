@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 from training import train
 
-from recollect.agents.coma import COMAConfig
-from recollect.agents.dqn import DQNConfig
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.mappo import MAPPOConfig
-from recollect.agents.ppo import PPOConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.agents.registry import find
-from recollect.agents.sac import SACConfig
-from recollect.agents.td3 import TD3Config
-from recollect.cli.process import settle_process
-from recollect.train.curves import bootstrap_ci
-from recollect.train.replay import load_run
+from relive.agents.coma import COMAConfig
+from relive.agents.dqn import DQNConfig
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.mappo import MAPPOConfig
+from relive.agents.ppo import PPOConfig
+from relive.agents.qmix import QMIXConfig
+from relive.agents.registry import find
+from relive.agents.sac import SACConfig
+from relive.agents.td3 import TD3Config
+from relive.cli.process import settle_process
+from relive.train.curves import bootstrap_ci
+from relive.train.replay import load_run
 
 EPISODES = 1_000
 FOLDER = Path("runs/scores")
@@ -49,7 +49,7 @@ The commands that train them, all seeds of a row at once:
 
 {commands}
 
-`recollect eval FOLDER/seed_1 --episodes {episodes} --seed 10001` then gives the first seed's figures, and so on.
+`relive eval FOLDER/seed_1 --episodes {episodes} --seed 10001` then gives the first seed's figures, and so on.
 """
 
 
@@ -324,7 +324,7 @@ def command(name: str) -> str:
     flags += [f"--option {key}={str(value).lower()}" for key, value in contest.options.items()]
     flags += [f"--import {contest.module}"] if contest.module else []
     seeds = " ".join(map(str, _seeds(name)))
-    return f"recollect train {algorithm.name} {contest.env} {' '.join(flags)} --seeds {seeds}"
+    return f"relive train {algorithm.name} {contest.env} {' '.join(flags)} --seeds {seeds}"
 
 
 def _flag(key: str, value: Any) -> str:

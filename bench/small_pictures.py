@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 from minatar.gym import BaseEnv
 
-from recollect import envs
+from relive import envs
 
 __all__ = ["breakout"]
 

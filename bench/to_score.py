@@ -1,4 +1,4 @@
-"""CPU seconds until agents cover their landmarks: a return of -13 on simple_spread, for recollect and others.
+"""CPU seconds until agents cover their landmarks: a return of -13 on simple_spread, for relive and others.
 
 python bench/to_score.py --agilerl .venv-agilerl/bin/python --report docs     (an hour; --most SECONDS for each)
 """
@@ -26,7 +26,7 @@ PAGE = """# CPU seconds to a score
 
 Written by `python bench/to_score.py` on {day}: trainings on simple_spread until an evaluation without exploration
 reaches {score:g} an agent, or for {most:g} CPU seconds. CPU time is of training alone, one thread each; an evaluation
-is of 40 episodes (ours 100), so the first that happens to reach the score ends a training. recollect's settings are the
+is of 40 episodes (ours 100), so the first that happens to reach the score ends a training. relive's settings are the
 defaults, but MADDPG steps 100 environments (64 by default) and has continuous actions, the others discrete ones.
 
 {table}
@@ -38,7 +38,7 @@ The plain loops (`bench/trainers/run_plain_*.py`) do EPyMARL's work to be timed 
 standardisation, among other things that matter for a score, and their discount is .99 where ours is .95. QMIX explores
 as PyMARL does. AgileRL's MADDPG has its own defaults but for the networks (hidden layers of 64), 16 environments and a
 batch of 1,024 every 100 steps, as in [training](train.md), and no evolution. All of them play mpe2's simple_spread,
-recollect its own vectorised one, which tests hold equal.
+relive its own vectorised one, which tests hold equal.
 """
 
 
@@ -77,11 +77,11 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=900.0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     asked = parser.parse_args()
-    mine = (sys.executable, "run_recollect_course.py")
+    mine = (sys.executable, "run_relive_course.py")
     courses = [
-        Course("recollect MADDPG", *mine, ("maddpg", 100), 20_000, ours=True),
-        Course("recollect QMIX", *mine, ("qmix", 32), 10_000, ours=True),
-        Course("recollect MAPPO", *mine, ("mappo", 128), 20_000, ours=True),
+        Course("relive MADDPG", *mine, ("maddpg", 100), 20_000, ours=True),
+        Course("relive QMIX", *mine, ("qmix", 32), 10_000, ours=True),
+        Course("relive MAPPO", *mine, ("mappo", 128), 20_000, ours=True),
         Course("plain loop QMIX", sys.executable, "run_plain_qmix.py", ("simple_spread", 0), 10_000),
         Course("plain loop MAPPO", sys.executable, "run_plain_mappo.py", ("simple_spread", 10, 4, 0), 20_000),
     ]
@@ -109,7 +109,7 @@ def draw(curves: dict[str, list[np.ndarray]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for index, (label, runs) in enumerate(curves.items()):
         for seed, run in enumerate(runs):
-            style = "-" if label.startswith("recollect") else "--"
+            style = "-" if label.startswith("relive") else "--"
             axes.plot(run[:, 0], run[:, 2], style, color=f"C{index}", lw=1.3, label=label if seed == 0 else None)
     axes.axhline(SCORE, color="0.6", lw=0.8)
     axes.set(xscale="log", xlabel="CPU seconds", ylabel="return of an agent", title="simple_spread")

@@ -33,12 +33,12 @@ The machine is shared: read the ratios.
 
 {table}
 
-In brackets: how many times as fast recollect is. "Without kernels" is `--no-kernels`: the same modules by torch alone.
-"Before" is an earlier recollect whose gradients were derived by hand.
+In brackets: how many times as fast relive is. "Without kernels" is `--no-kernels`: the same modules by torch alone.
+"Before" is an earlier relive whose gradients were derived by hand.
 
 Policies and critics have two hidden layers of 64 units and each agent has its own. AgileRL's environments are mpe2's,
 once a single one and once 16 in processes of their own, whose CPU time counts; its networks have a third layer of
-8 units, which it asks for. BenchMARL and recollect step 100 vectorised environments in the first row and 10 in the
+8 units, which it asks for. BenchMARL and relive step 100 vectorised environments in the first row and 10 in the
 second. BenchMARL's are of VMAS, whose policies give two numbers and not five; it collects ten steps of all before it
 learns as often as they ask for.
 
@@ -47,13 +47,13 @@ learns as often as they ask for.
 Environment steps a CPU second with PyMARL's sizes: GRU of 64 units, mixer of 32, hypernetworks of 64, batches of 32
 episodes, one update an episode. Beside it EPyMARL's loop written plainly in torch
 (`bench/trainers/run_plain_qmix.py`): one environment, padded episodes, a step of the networks at a time; on
-simple_spread with mpe2's world, on marines_4v4 with recollect's. All play by chance, so that episodes are alike.
-Medians of {rounds} turns, and the best turn of recollect; in brackets how many times as fast recollect is.
+simple_spread with mpe2's world, on marines_4v4 with relive's. All play by chance, so that episodes are alike.
+Medians of {rounds} turns, and the best turn of relive; in brackets how many times as fast relive is.
 
 {mixing}
 
 An update of these sizes takes 26 million operations for each step on
-simple_spread, and 34 million on marines_4v4 if the dead are counted, which recollect does not.
+simple_spread, and 34 million on marines_4v4 if the dead are counted, which relive does not.
 """
 
 
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--agilerl", metavar="PYTHON", help="a Python that has AgileRL")
     parser.add_argument("--benchmarl", metavar="PYTHON", help="a Python that has BenchMARL and VMAS")
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="where to write train.md")
-    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="an earlier recollect, set up by make")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="an earlier relive, set up by make")
     parser.add_argument("--qmix", action="store_true", help="only QMIX, printed")
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     asked = parser.parse_args()
@@ -108,7 +108,7 @@ def main() -> None:
     if asked.qmix:
         mixed(rounds, seconds, asked.before)
         return
-    players = {name: (python, "run_recollect.py", None, *more) for name, (python, *more) in ours(asked.before).items()}
+    players = {name: (python, "run_relive.py", None, *more) for name, (python, *more) in ours(asked.before).items()}
     for name, script, envs in (
         ("AgileRL", "run_agilerl.py", 1),
         ("AgileRL, 16 environments", "run_agilerl.py", 16),
@@ -126,9 +126,9 @@ def main() -> None:
             for name, (python, script, envs, folder, more) in players.items()
         }
         medians = {name: statistics.median(found) for name, found in played(playing, rounds, seconds).items()}
-        first = medians["recollect"]
+        first = medians["relive"]
         cells = [
-            f"{speed:,.0f}" + (f" ({first / speed:.2g})" if name != "recollect" else "")
+            f"{speed:,.0f}" + (f" ({first / speed:.2g})" if name != "relive" else "")
             for name, speed in medians.items()
         ]
         lines.append(f"| {task} | {' | '.join(cells)} |")
@@ -153,8 +153,8 @@ def played(playing: dict[str, Player], rounds: int, seconds: float) -> dict[str,
 
 
 def ours(before: Path | None) -> dict[str, tuple[str, Path, tuple[str, ...]]]:
-    """recollect with its kernels, by torch alone, and as it was before if a checkout of that is given."""
-    found = {"recollect": (sys.executable, HERE, ()), "without kernels": (sys.executable, HERE, ("--no-kernels",))}
+    """relive with its kernels, by torch alone, and as it was before if a checkout of that is given."""
+    found = {"relive": (sys.executable, HERE, ()), "without kernels": (sys.executable, HERE, ("--no-kernels",))}
     if before is not None:
         found["before"] = (str(before / ".venv/bin/python"), before / "bench/trainers", ())
     return found
@@ -166,15 +166,15 @@ def mixed(rounds: int, seconds: float, before: Path | None) -> list[str]:
     lines = [f"| | {' | '.join(stacks)} | plain loop | best turn |", "|---|" + "---|" * (len(stacks) + 2)]
     for env in ("simple_spread", "marines_4v4"):
         playing = {
-            name: Player(python, "run_recollect_qmix.py", env, 20_000, *more, folder=folder)
+            name: Player(python, "run_relive_qmix.py", env, 20_000, *more, folder=folder)
             for name, (python, folder, more) in stacks.items()
         }
         playing["plain loop"] = Player(sys.executable, "run_plain_qmix.py", env, 2_000)
         speeds = played(playing, rounds, seconds)
         medians = {name: statistics.median(found) for name, found in speeds.items()}
-        first = medians["recollect"]
-        cells = [f"{s:,.0f}" + (f" ({first / s:.2g})" if name != "recollect" else "") for name, s in medians.items()]
-        lines.append(f"| {env} | {' | '.join(cells)} | {max(speeds['recollect']):,.0f} |")
+        first = medians["relive"]
+        cells = [f"{s:,.0f}" + (f" ({first / s:.2g})" if name != "relive" else "") for name, s in medians.items()]
+        lines.append(f"| {env} | {' | '.join(cells)} | {max(speeds['relive']):,.0f} |")
         print(lines[-1])
     return lines
 

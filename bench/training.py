@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from recollect.train import RunConfig, resume, run
-from recollect.train.checkpoint import exists, load_checkpoint
-from recollect.train.config_file import describe, same_settings, with_imports
-from recollect.train.settings import resolved
+from relive.train import RunConfig, resume, run
+from relive.train.checkpoint import exists, load_checkpoint
+from relive.train.config_file import describe, same_settings, with_imports
+from relive.train.settings import resolved
 
 
 def train(folder: Path, config: Any, env: str, steps: int, **settings: Any) -> None:

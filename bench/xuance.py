@@ -2,7 +2,7 @@
 
 python bench/xuance.py --xuance .venv-xuance/bin/python --report docs/bench     (minutes)
 
-The program is bench/trainers/xuance_script.py; ``recollect-xuance`` runs it on our memories as it is. Where draws can
+The program is bench/trainers/xuance_script.py; ``relive-with xuance`` runs it on our memories as it is. Where draws can
 be aligned (all but prioritised and recurrent replay of one agent), losses of both runs are compared.
 """
 
@@ -24,10 +24,10 @@ MANY = ("maddpg", "matd3", "iql", "vdn", "qmix", "ippo", "mappo", "mfq", "mfac",
 STEPS = dict.fromkeys((*ONE, *MANY), 10_000)
 NOT_ALIGNED = ("perdqn", "drqn")
 
-PAGE = """# XuanCe 1.4.4 on recollect's memories
+PAGE = """# XuanCe 1.4.4 on relive's memories
 
 Written by `bench/xuance.py` on {day}. XuanCe from pip with its own settings (`get_arguments`), {steps:,} steps of
-CartPole-v1, Pendulum-v1 (SAC, TD3) or simple_spread_v3, the same script unmodified: `recollect-xuance -- script.py`.
+CartPole-v1, Pendulum-v1 (SAC, TD3) or simple_spread_v3, the same script unmodified: `relive-with xuance -- script.py`.
 CPU seconds of training and of its memory's methods, medians of {times} runs that take turns; mebibytes that the process
 grew by. The last column is the largest difference of a logged loss, relative to the largest loss, when our memory draws
 what XuanCe's would (rollouts draw nothing). For both alike, `pettingzoo.mpe` means mpe2, as newer PettingZoo has none,
@@ -40,7 +40,7 @@ and the Huber loss that XuanCe's COMA makes with a delta of None, which torch re
 def run(python: Path, ours: bool, name: str, steps: int, aligned: bool = False) -> dict[str, Any]:
     """One run in a process of its own."""
     script = [str(HERE / "xuance_script.py"), name, str(steps), *(["--aligned"] if aligned else [])]
-    command = [str(python.parent / "recollect-xuance"), "--", *script] if ours else [str(python), *script]
+    command = [str(python.parent / "relive-with"), "xuance", "--", *script] if ours else [str(python), *script]
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
@@ -85,7 +85,7 @@ def row(python: Path, name: str, times: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--xuance", type=Path, required=True, metavar="PYTHON", help="where XuanCe and recollect are")
+    parser.add_argument("--xuance", type=Path, required=True, metavar="PYTHON", help="where XuanCe and relive are")
     parser.add_argument("--only", nargs="+", default=list(STEPS))
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--report", type=Path, metavar="FOLDER")

@@ -1,6 +1,6 @@
 """Actors in processes of their own: each writes its lane of a shared memory, without locks, and the learner reads.
 
-    pip install 'recollect[torch]' gymnasium
+    pip install 'relive[torch]' gymnasium
     python examples/actors.py
 
 DQN on CartPole. Weights go the other way, in tensors that all processes share. Linux only.
@@ -19,7 +19,7 @@ import torch
 import torch.multiprocessing  # tensors in shared memory can be sent to processes from here on
 from torch import nn
 
-import recollect as rc
+import relive as rl
 
 BATCH, STARTS, EVERY, AHEAD = 64, 500, 2, 500
 GAMMA, TAU, LR = 0.99, 0.01, 1e-3
@@ -36,7 +36,7 @@ def act(name: str, lane: int, actors: int, published: nn.Module, updates: Any, s
     random = np.random.default_rng(lane)
     env = gym.make("CartPole-v1")
     obs, _ = env.reset(seed=lane)
-    with rc.Writer(name, lanes=lane, timeout=60) as writer:
+    with rl.Writer(name, lanes=lane, timeout=60) as writer:
         step = 0
         while not stop.is_set():
             if step * actors > STARTS + AHEAD + updates.value * EVERY:
@@ -59,7 +59,7 @@ def act(name: str, lane: int, actors: int, published: nn.Module, updates: Any, s
             obs = env.reset()[0] if terminated or truncated else next_obs
 
 
-def learn(memory: rc.Memory, published: nn.Module, updates: Any, steps: int) -> None:
+def learn(memory: rl.Memory, published: nn.Module, updates: Any, steps: int) -> None:
     """What the learner does: sample what others write, publish its weights after every update."""
     q, target = make_q(), make_q().requires_grad_(False)
     q.load_state_dict(published.state_dict())
@@ -69,7 +69,7 @@ def learn(memory: rc.Memory, published: nn.Module, updates: Any, steps: int) -> 
         if written < STARTS + updates.value * EVERY:
             time.sleep(0.001)  # nothing new to learn from
             continue
-        batch = rc.to_torch(memory.sample(BATCH))
+        batch = rl.to_torch(memory.sample(BATCH))
         with torch.no_grad():
             best = q(batch.next_obs).argmax(dim=1, keepdim=True)
             td_target = batch.reward + batch.discount * target(batch.next_obs).gather(1, best)[:, 0]
@@ -100,13 +100,13 @@ def main() -> None:
     processes = multiprocessing.get_context("spawn")
     published, updates, stop = make_q().share_memory(), processes.Value("q", 0), processes.Event()
 
-    storage = rc.Shared(f"actors-example-{time.time_ns()}")
-    schema = rc.Schema(obs=rc.Field((4,)), action=rc.Field((), "uint8"))
-    with rc.Memory(
+    storage = rl.Shared(f"actors-example-{time.time_ns()}")
+    schema = rl.Schema(obs=rl.Field((4,)), action=rl.Field((), "uint8"))
+    with rl.Memory(
         schema,
         capacity=25_000 * args.actors,
         lanes=args.actors,
-        window=rc.NStep(3, gamma=GAMMA),
+        window=rl.NStep(3, gamma=GAMMA),
         storage=storage,
         seed=1,
     ) as memory:

@@ -1,6 +1,6 @@
 """DQN in one file, on the memory alone: double Q-learning with prioritised replay of 3-step transitions.
 
-pip install 'recollect[torch]' gymnasium
+pip install 'relive[torch]' gymnasium
 python examples/dqn.py --steps 50000
 """
 
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import recollect as rc
+import relive as rl
 
 ENVS, BATCH, STARTS, EVERY = 4, 64, 1_000, 2
 GAMMA, TAU, LR = 0.99, 0.01, 1e-3
@@ -38,12 +38,12 @@ def main() -> None:
     obs_space, action_space = envs.single_observation_space, envs.single_action_space
     assert isinstance(obs_space, gym.spaces.Box)
     assert isinstance(action_space, gym.spaces.Discrete)
-    memory = rc.Memory(
-        rc.Schema.from_spaces(obs=obs_space, action=action_space),
+    memory = rl.Memory(
+        rl.Schema.from_spaces(obs=obs_space, action=action_space),
         capacity=100_000,
         lanes=ENVS,
-        window=rc.NStep(3, gamma=GAMMA),
-        sampler=rc.Prioritized(alpha=0.6, beta=rc.Linear(0.4, 1.0, steps=args.steps // EVERY)),
+        window=rl.NStep(3, gamma=GAMMA),
+        sampler=rl.Prioritized(alpha=0.6, beta=rl.Linear(0.4, 1.0, steps=args.steps // EVERY)),
         seed=args.seed,
     )
 
@@ -78,7 +78,7 @@ def main() -> None:
         returns[ended] = 0
 
         for _ in range(ENVS // EVERY if step >= STARTS else 0):
-            batch = rc.to_torch(memory.sample(BATCH))
+            batch = rl.to_torch(memory.sample(BATCH))
             with torch.no_grad():
                 best = q(batch.next_obs).argmax(dim=1, keepdim=True)
                 next_q = target(batch.next_obs).gather(1, best)[:, 0]

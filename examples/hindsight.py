@@ -1,6 +1,6 @@
 """Hindsight in a loop of one's own: DQN flips 12 bits to a desired goal, rewarded only when all of them are right.
 
-pip install 'recollect[torch]'
+pip install 'relive[torch]'
 python examples/hindsight.py                # reaches every goal
 python examples/hindsight.py --no-hindsight  # reaches none
 """
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import recollect as rc
+import relive as rl
 
 ENVS, BITS, BATCH, STARTS = 8, 12, 128, 500
 GAMMA, TAU, LR, EPSILON = 0.98, 0.05, 1e-3, 0.1
@@ -75,16 +75,16 @@ def main() -> None:
     torch.set_num_threads(1)  # of networks this small a second thread makes nothing faster
     random = np.random.default_rng(args.seed)
 
-    goal = rc.Field((BITS,))
-    memory = rc.Memory(
-        rc.Schema(obs={"achieved_goal": goal, "desired_goal": goal}, action=rc.Field((), "uint8")),
+    goal = rl.Field((BITS,))
+    memory = rl.Memory(
+        rl.Schema(obs={"achieved_goal": goal, "desired_goal": goal}, action=rl.Field((), "uint8")),
         capacity=100_000,
         lanes=ENVS,
-        window=rc.Transition(gamma=GAMMA),
+        window=rl.Transition(gamma=GAMMA),
         seed=args.seed,
     )
     # Four of five transitions are read as if a goal had been meant that was achieved later in the same episode.
-    hindsight = rc.Hindsight("future", k=4, reward=reward_of, terminated=reached, seed=args.seed)
+    hindsight = rl.Hindsight("future", k=4, reward=reward_of, terminated=reached, seed=args.seed)
 
     q = nn.Sequential(nn.Linear(2 * BITS, 256), nn.ReLU(), nn.Linear(256, BITS))
     target = copy.deepcopy(q).requires_grad_(False)
@@ -104,7 +104,7 @@ def main() -> None:
         obs = env.reset(ended) if ended.any() else next_obs
 
         for _ in range(ENVS // 4 if step >= STARTS else 0):
-            batch = rc.to_torch(hindsight.sample(memory, BATCH) if args.hindsight else memory.sample(BATCH))
+            batch = rl.to_torch(hindsight.sample(memory, BATCH) if args.hindsight else memory.sample(BATCH))
             with torch.no_grad():
                 best = q(inputs_of(batch.next_obs)).argmax(dim=1, keepdim=True)
                 next_q = target(inputs_of(batch.next_obs)).gather(1, best)[:, 0]

@@ -1,7 +1,7 @@
 """MADDPG with a network of one's own: residual blocks with layer norm, for policies and critics, on simple_spread.
 
 python examples/maddpg_own_network.py
-cd examples && recollect train maddpg simple_spread --network maddpg_own_network:Residual --steps 100000
+cd examples && relive train maddpg simple_spread --network maddpg_own_network:Residual --steps 100000
 """
 
 import argparse
@@ -9,8 +9,8 @@ import argparse
 import torch
 from torch import nn
 
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
 
 
 class Residual(nn.Module):

@@ -1,6 +1,6 @@
 """The memory alone, with NumPy and nothing else: append, windows, priorities, save and load.
 
-pip install recollect
+pip install relive
 python examples/memory.py
 """
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 LANES, LENGTH, GAMMA = 4, 20, 0.9
 
 
-def walk(memory: rc.Memory, steps: int) -> None:
+def walk(memory: rl.Memory, steps: int) -> None:
     """Random walks on a line, one in every lane: +1 at 5 terminates, 20 steps truncate."""
     random = np.random.default_rng(0)
     obs, time = np.zeros((LANES, 1)), np.zeros(LANES, int)
@@ -38,7 +38,7 @@ def walk(memory: rc.Memory, steps: int) -> None:
         obs, time = np.where(ended[:, None], 0, next_obs), np.where(ended, 0, time)
 
 
-def td_learning(memory: rc.Memory, batches: int) -> np.ndarray:
+def td_learning(memory: rl.Memory, batches: int) -> np.ndarray:
     """V(obs) for obs -20 to 5 by prioritised TD(0); its errors become the priorities of the rows."""
     value = np.zeros(26)
     for _ in range(batches):
@@ -56,12 +56,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100_000)
     args = parser.parse_args()
 
-    memory = rc.Memory(
-        rc.Schema(obs=rc.Field((1,)), action=rc.Field((), "uint8")),
+    memory = rl.Memory(
+        rl.Schema(obs=rl.Field((1,)), action=rl.Field((), "uint8")),
         capacity=50_000,
         lanes=LANES,
-        window=rc.Transition(gamma=GAMMA),
-        sampler=rc.Prioritized(alpha=0.6, beta=0.4),
+        window=rl.Transition(gamma=GAMMA),
+        sampler=rl.Prioritized(alpha=0.6, beta=0.4),
         seed=0,
     )
     walk(memory, args.steps)
@@ -75,13 +75,13 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         memory.save(Path(folder) / "snapshot")
-        again = rc.Memory.load(Path(folder) / "snapshot")
+        again = rl.Memory.load(Path(folder) / "snapshot")
         same = bool((again.sample(8).serials == memory.sample(8).serials).all())
         print(f"loaded: {len(again):,} steps, draws the same batch: {same}")
 
         # What is stored are rows, so any other window reads them too.
-        for window in (rc.NStep(3, gamma=GAMMA), rc.Sequence(8, burn_in=4), rc.Episodes()):
-            batch = rc.Memory.load(Path(folder) / "snapshot", window=window, sampler=rc.Uniform()).sample(32)
+        for window in (rl.NStep(3, gamma=GAMMA), rl.Sequence(8, burn_in=4), rl.Episodes()):
+            batch = rl.Memory.load(Path(folder) / "snapshot", window=window, sampler=rl.Uniform()).sample(32)
             print(f"{type(window).__name__:9} obs {batch.obs.shape}  action {batch.action.shape}")
 
 

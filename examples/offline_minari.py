@@ -1,6 +1,6 @@
 """Offline learning from a Minari dataset: conservative Q-learning (Kumar et al. 2020) on what a clumsy policy recorded.
 
-    pip install 'recollect[torch,datasets]' minari gymnasium
+    pip install 'relive[torch,datasets]' minari gymnasium
     python examples/offline_minari.py                    # records a dataset of its own first
     python examples/offline_minari.py --dataset FOLDER   # a dataset that you have, with discrete actions
 
@@ -22,7 +22,7 @@ import torch
 from minari.data_collector import EpisodeBuffer
 from torch import nn
 
-import recollect as rc
+import relive as rl
 
 BATCH, GAMMA, TAU, LR, ALPHA = 256, 0.99, 0.005, 1e-3, 1.0
 
@@ -74,7 +74,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as root:
         folder = args.dataset or record(Path(root), args.episodes)
-        memory = rc.Memory.from_dataset(folder, window=rc.NStep(5, gamma=GAMMA), seed=args.seed)
+        memory = rl.Memory.from_dataset(folder, window=rl.NStep(5, gamma=GAMMA), seed=args.seed)
     print(memory)
     episodes = len(memory.episodes.length)
     print(f"dataset: {episodes} episodes  return {memory['reward'].sum() / episodes:.1f}", flush=True)
@@ -84,7 +84,7 @@ def main() -> None:
     target = copy.deepcopy(q).requires_grad_(False)
     optimizer = torch.optim.Adam(q.parameters(), lr=LR)
     for update in range(1, args.updates + 1):
-        batch = rc.to_torch(memory.sample(BATCH))
+        batch = rl.to_torch(memory.sample(BATCH))
         values = q(batch.obs)
         chosen_q = values.gather(1, batch.action[:, None])[:, 0]
         with torch.no_grad():

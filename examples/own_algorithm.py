@@ -1,9 +1,9 @@
 """An algorithm of one's own, in one file: REINFORCE with a baseline (Williams 1992), for one agent or many.
 
-    cd examples && recollect train --import own_algorithm reinforce gymnasium:CartPole-v1 --steps 100000
-    recollect eval RUN --import own_algorithm
+    cd examples && relive train --import own_algorithm reinforce gymnasium:CartPole-v1 --steps 100000
+    relive eval RUN --import own_algorithm
 
-A run remembers the module; `recollect train --resume RUN --trust` imports it again.
+A run remembers the module; `relive train --resume RUN --trust` imports it again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-import recollect as rc
-from recollect.agents.interface import Schedule, Weights
-from recollect.agents.registry import register
-from recollect.agents.state import Networks
+import relive as rl
+from relive.agents.interface import Schedule, Weights
+from relive.agents.registry import register
+from relive.agents.state import Networks
 
 
 @register("reinforce")
@@ -43,11 +43,11 @@ class ReinforceConfig:
         """An update after every rollout."""
         return Schedule(every=self.rollout * num_envs, first=self.rollout * num_envs)
 
-    def memory(self, env: Any, *, lanes: int, seed: int, storage: Any = None) -> rc.Rollout:
+    def memory(self, env: Any, *, lanes: int, seed: int, storage: Any = None) -> rl.Rollout:
         """What the environment gives, and every agent's value."""
         (group,) = env.groups
-        return rc.Rollout(
-            env.schema.with_fields(value=rc.Field((len(group),))), self.rollout, lanes, storage=storage, seed=seed
+        return rl.Rollout(
+            env.schema.with_fields(value=rl.Field((len(group),))), self.rollout, lanes, storage=storage, seed=seed
         )
 
     def learner(self, env: Any, *, device: Any = "cpu", seed: int = 0) -> Reinforce:
@@ -83,12 +83,12 @@ class Reinforce:
         self.optimizer = torch.optim.Adam(self.network.parameters(), config.lr)
         self.networks.optimizers["network"] = self.optimizer
 
-    def learn(self, memory: rc.Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
+    def learn(self, memory: rl.Rollout, obs: Mapping[str, Any]) -> dict[str, float]:
         """One step from a whole rollout."""
         with torch.no_grad():
-            ahead = rc.to_torch(memory.bootstrap(**obs), self.networks.device)
+            ahead = rl.to_torch(memory.bootstrap(**obs), self.networks.device)
             memory.finish(self.network(ahead.obs)[1].cpu(), gamma=self.config.gamma, lam=1.0)
-        (batch,) = (rc.to_torch(batch, self.networks.device) for batch in memory.epochs(1, size=len(memory)))
+        (batch,) = (rl.to_torch(batch, self.networks.device) for batch in memory.epochs(1, size=len(memory)))
         memory.clear()
         policy, value = self.network(batch.obs)
         advantage = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)

@@ -1,7 +1,7 @@
 """A network of one's own: attention in agents of QMIX, who fight three marines.
 
 python examples/own_attention.py
-cd examples && recollect train qmix marines_3v3 --network own_attention:Attention
+cd examples && relive train qmix marines_3v3 --network own_attention:Attention
 """
 
 import argparse
@@ -9,8 +9,8 @@ import argparse
 import torch
 from torch import nn
 
-from recollect import train
-from recollect.agents.qmix import QMIXConfig
+from relive import train
+from relive.agents.qmix import QMIXConfig
 
 OTHERS = 5  # three enemies and two allies, of five numbers each
 

@@ -1,7 +1,7 @@
 """An encoder of one's own: a CNN that reads pictures of a ball to be caught.
 
 python examples/own_encoder.py
-cd examples && recollect train iql gymnasium:own_encoder:Catch-v0 --encoder own_encoder:CNN
+cd examples && relive train iql gymnasium:own_encoder:Catch-v0 --encoder own_encoder:CNN
 """
 
 import argparse
@@ -10,8 +10,8 @@ import gymnasium as gym
 import numpy as np
 from torch import nn
 
-from recollect import train
-from recollect.agents.qmix import QMIXConfig
+from relive import train
+from relive.agents.qmix import QMIXConfig
 
 
 class Catch(gym.Env):  # a ball falls down a picture; the paddle below goes left, stays or goes right to catch it

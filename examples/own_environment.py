@@ -1,7 +1,7 @@
 """An environment of one's own, registered by a name: then every algorithm and command trains on it.
 
 python examples/own_environment.py
-cd examples && recollect train --import own_environment dqn ferry --option width=7 --steps 30000
+cd examples && relive train --import own_environment dqn ferry --option width=7 --steps 30000
 """
 
 import argparse
@@ -9,8 +9,8 @@ import argparse
 import gymnasium as gym
 import numpy as np
 
-from recollect import envs, train
-from recollect.agents.dqn import DQNConfig
+from relive import envs, train
+from relive.agents.dqn import DQNConfig
 
 
 class Ferry(gym.Env):

@@ -1,15 +1,15 @@
 """A loss of one's own, in MADDPG on simple_spread.
 
 python examples/own_loss.py
-cd examples && recollect train maddpg simple_spread --td-loss own_loss:huber
+cd examples && relive train maddpg simple_spread --td-loss own_loss:huber
 """
 
 import argparse
 
 from torch.nn import functional as F
 
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
 
 
 def huber(td_error):

@@ -10,10 +10,10 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from PIL import Image
 
-from recollect import envs
-from recollect.envs import particle
-from recollect.envs.marines import players
-from recollect.envs.video import save_video
+from relive import envs
+from relive.envs import particle
+from relive.envs.marines import players
+from relive.envs.video import save_video
 
 
 def particle_picture(name: str) -> Any:

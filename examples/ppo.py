@@ -1,6 +1,6 @@
 """PPO in one file, on the rollout alone.
 
-pip install 'recollect[torch]' gymnasium
+pip install 'relive[torch]' gymnasium
 python examples/ppo.py --steps 100000
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
-import recollect as rc
+import relive as rl
 
 ENVS, LENGTH, EPOCHS, MINIBATCH = 8, 128, 4, 256
 GAMMA, LAM, CLIP, LR, ENTROPY = 0.99, 0.95, 0.2, 1e-3, 0.0
@@ -47,9 +47,9 @@ def main() -> None:
     obs_space, action_space = envs.single_observation_space, envs.single_action_space
     assert isinstance(obs_space, gym.spaces.Box)
     assert isinstance(action_space, gym.spaces.Discrete)
-    schema = rc.Schema.from_spaces(obs=obs_space, action=action_space)
-    schema = schema.with_fields(log_prob=rc.Field(), value=rc.Field())
-    rollout = rc.Rollout(schema, LENGTH, lanes=ENVS, seed=args.seed)
+    schema = rl.Schema.from_spaces(obs=obs_space, action=action_space)
+    schema = schema.with_fields(log_prob=rl.Field(), value=rl.Field())
+    rollout = rl.Rollout(schema, LENGTH, lanes=ENVS, seed=args.seed)
 
     inputs, actions = obs_space.shape[0], int(action_space.n)
     policy, critic = mlp(inputs, actions, gain=0.01), mlp(inputs, 1, gain=1.0)
@@ -87,7 +87,7 @@ def main() -> None:
             next_value = critic(torch.as_tensor(rollout.bootstrap(obs=obs)["obs"]))[:, 0]
         rollout.finish(next_value, gamma=GAMMA, lam=LAM, normalize=True)
         scale = max(float(np.std(rollout["returns"])), 1e-4)
-        for batch in map(rc.to_torch, rollout.epochs(EPOCHS, MINIBATCH)):
+        for batch in map(rl.to_torch, rollout.epochs(EPOCHS, MINIBATCH)):
             policy_now = Categorical(logits=policy(batch.obs))
             ratio = (policy_now.log_prob(batch.action) - batch.log_prob).exp()
             clipped = ratio.clamp(1 - CLIP, 1 + CLIP)

@@ -1,6 +1,6 @@
 """R2D2 in one file: prioritised sequences with burn-in and stored states, for a task that has to be remembered.
 
-    pip install 'recollect[torch]'
+    pip install 'relive[torch]'
     python examples/r2d2.py
 
 A T-maze: the first observation says which way to turn at the end of a corridor of ten steps. Without memory half of the
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-import recollect as rc
+import relive as rl
 
 ENVS, CORRIDOR, UNITS = 16, 10, 32
 LENGTH, BURN_IN, BATCH, STARTS = 5, 3, 32, 1_000
@@ -84,12 +84,12 @@ def main() -> None:
     torch.set_num_threads(1)  # of networks this small a second thread makes nothing faster
     random = np.random.default_rng(args.seed)
 
-    memory = rc.Memory(
-        rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8"), state=rc.Field((UNITS,), role="plain")),
+    memory = rl.Memory(
+        rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8"), state=rl.Field((UNITS,), role="plain")),
         capacity=32_000,
         lanes=ENVS,
-        window=rc.Sequence(LENGTH, burn_in=BURN_IN, start_fields=("state",), gamma=GAMMA),
-        sampler=rc.Prioritized(alpha=0.6, beta=0.4),
+        window=rl.Sequence(LENGTH, burn_in=BURN_IN, start_fields=("state",), gamma=GAMMA),
+        sampler=rl.Prioritized(alpha=0.6, beta=0.4),
         seed=args.seed,
     )
     q = RecurrentQ()
@@ -110,7 +110,7 @@ def main() -> None:
         env.reset(terminated)
 
         if step >= STARTS:
-            batch = rc.to_torch(memory.sample(BATCH))
+            batch = rl.to_torch(memory.sample(BATCH))
             values = unroll(q, batch)
             chosen_q = values[:, :-1].gather(2, batch.action[:, BURN_IN:, None])[..., 0]
             with torch.no_grad():

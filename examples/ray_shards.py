@@ -1,6 +1,6 @@
 """Shards on a Ray cluster: a memory in two processes, which remote actors fill and a learner draws from (DQN).
 
-pip install 'recollect[torch,ray]' gymnasium
+pip install 'relive[torch,ray]' gymnasium
 python examples/ray_shards.py                      # a cluster of this machine alone
 python examples/ray_shards.py --cluster HOST:6379  # or one that there is
 """
@@ -17,7 +17,7 @@ import ray
 import torch
 from torch import nn
 
-import recollect as rc
+import relive as rl
 
 BATCH, STARTS, EVERY, BLOCK, PUBLISH = 64, 500, 2, 25, 50
 GAMMA, TAU, LR = 0.99, 0.01, 1e-3
@@ -48,7 +48,7 @@ class Server:
 class Actor:
     """An environment and a writer of one lane; Ray runs it in a process of its own, wherever there is room."""
 
-    def __init__(self, cluster: rc.distributed.Shards, server: Any, lane: int) -> None:
+    def __init__(self, cluster: rl.distributed.Shards, server: Any, lane: int) -> None:
         torch.set_num_threads(1)
         self.server, self.lane, self.q = server, lane, make_q()
         self.writer = cluster.writer(lane, block=BLOCK)
@@ -101,20 +101,20 @@ def main() -> None:
     args = parser.parse_args()
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    rc.distributed.connect(args.cluster, **({"num_cpus": 2} if args.cluster == "local" else {}))
+    rl.distributed.connect(args.cluster, **({"num_cpus": 2} if args.cluster == "local" else {}))
 
     q, target = make_q(), make_q().requires_grad_(False)
     target.load_state_dict(q.state_dict())
     optimizer = torch.optim.Adam(q.parameters(), lr=LR)
-    schema = rc.Schema(obs=rc.Field((4,)), action=rc.Field((), "uint8"))
-    with rc.distributed.Shards(
+    schema = rl.Schema(obs=rl.Field((4,)), action=rl.Field((), "uint8"))
+    with rl.distributed.Shards(
         schema,
         100_000,
         shards=2,
         lanes=2,
-        sampler=rc.Prioritized(0.6, beta=0.4),
-        window=rc.NStep(3, gamma=GAMMA),
-        limiter=rc.distributed.Ratio(BATCH / EVERY, min_size=STARTS),  # samples for each step, whoever is faster
+        sampler=rl.Prioritized(0.6, beta=0.4),
+        window=rl.NStep(3, gamma=GAMMA),
+        limiter=rl.distributed.Ratio(BATCH / EVERY, min_size=STARTS),  # samples for each step, whoever is faster
     ) as cluster:
         server = ray.remote(num_cpus=0)(Server).remote(q.state_dict())
         actors = [ray.remote(num_cpus=0)(Actor).remote(cluster, server, lane) for lane in range(2)]
@@ -122,7 +122,7 @@ def main() -> None:
         with cluster.learner(BATCH, ahead=2, group=8, timeout=60) as batches:
             for number in range(1, (args.steps - STARTS) // EVERY + 1):
                 batch = next(batches)  # one prioritised distribution over both shards; waits for actors that are behind
-                batches.update_priorities(batch, update(q, target, optimizer, rc.to_torch(batch)))
+                batches.update_priorities(batch, update(q, target, optimizer, rl.to_torch(batch)))
                 if number % PUBLISH == 0:
                     recent = ray.get(server.publish.remote(q.state_dict()))
                     if failed := ray.wait(acting, timeout=0)[0]:

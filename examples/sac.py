@@ -1,6 +1,6 @@
 """SAC in one file, on the memory alone.
 
-pip install 'recollect[torch]' 'gymnasium[classic-control]'
+pip install 'relive[torch]' 'gymnasium[classic-control]'
 python examples/sac.py --steps 6000
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-import recollect as rc
+import relive as rl
 
 BATCH, STARTS = 256, 500
 GAMMA, TAU, LR = 0.99, 0.005, 1e-3
@@ -52,8 +52,8 @@ def main() -> None:
     action_space.seed(args.seed)
     low, high = action_space.low, action_space.high
     inputs, width = obs_space.shape[0], action_space.shape[0]
-    schema = rc.Schema.from_spaces(obs=obs_space, action=action_space)
-    memory = rc.Memory(schema, capacity=100_000, window=rc.Transition(gamma=GAMMA), seed=args.seed)
+    schema = rl.Schema.from_spaces(obs=obs_space, action=action_space)
+    memory = rl.Memory(schema, capacity=100_000, window=rl.Transition(gamma=GAMMA), seed=args.seed)
 
     policy, critics = mlp(inputs, 2 * width), nn.ModuleList(mlp(inputs + width, 1) for _ in range(2))
     targets = copy.deepcopy(critics).requires_grad_(False)
@@ -85,7 +85,7 @@ def main() -> None:
         if step <= STARTS:
             continue
 
-        batch, alpha = rc.to_torch(memory.sample(BATCH)), log_alpha.detach().exp()
+        batch, alpha = rl.to_torch(memory.sample(BATCH)), log_alpha.detach().exp()
         normalised = 2 * (batch.action - torch.as_tensor(low)) / torch.as_tensor(high - low) - 1
         with torch.no_grad():
             next_action, next_log_prob = draw(policy(batch.next_obs))

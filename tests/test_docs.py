@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-import recollect
+import relive
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md")))]
 MODULES = [
     module.name
-    for module in pkgutil.walk_packages(recollect.__path__, "recollect.")
+    for module in pkgutil.walk_packages(relive.__path__, "relive.")
     if not module.name.endswith("_core")
 ]
 
 
-@pytest.mark.parametrize("name", ["recollect", *MODULES])
+@pytest.mark.parametrize("name", ["relive", *MODULES])
 def test_doctests(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
@@ -33,8 +33,8 @@ def test_doctests(name: str) -> None:
 @pytest.fixture
 def _registries() -> Iterator[None]:
     """What a page registers is not there for others."""
-    from recollect.agents.registry import _ALGORITHMS
-    from recollect.envs.registry import _ENTRIES
+    from relive.agents.registry import _ALGORITHMS
+    from relive.envs.registry import _ENTRIES
 
     kept: list[tuple[dict[str, Any], dict[str, Any]]] = [(each, dict(each)) for each in (_ALGORITHMS, _ENTRIES)]
     yield

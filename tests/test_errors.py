@@ -7,13 +7,13 @@ import pickle
 
 import pytest
 
-from recollect import errors
+from relive import errors
 
 
 def test_every_error_is_in_the_tree() -> None:
     drawn = errors.__doc__ or ""
     for name, value in vars(errors).items():
-        if inspect.isclass(value) and issubclass(value, errors.RecollectError) and not name.startswith("_"):
+        if inspect.isclass(value) and issubclass(value, errors.ReliveError) and not name.startswith("_"):
             assert name in drawn
             assert name in errors.__all__
 
@@ -26,6 +26,6 @@ def test_every_error_is_in_the_tree() -> None:
         errors.StepError((errors.Problem("a", "b", "c"), errors.Problem("d", "e", "f", "g"))),
     ],
 )
-def test_errors_travel_between_processes(error: errors.RecollectError) -> None:
+def test_errors_travel_between_processes(error: errors.ReliveError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

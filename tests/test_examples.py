@@ -99,7 +99,7 @@ def test_shards_on_ray(tmp_path: Path) -> None:
 def test_an_algorithm_by_the_command(tmp_path: Path) -> None:
     command = ["train", "--import", "own_algorithm", "reinforce", "CartPole-v1", "--steps", "4000", "--no-video"]
     command += ["--eval-every", "2000", "--eval-episodes", "10"]
-    code = "import sys; from recollect.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from relive.cli import main; sys.exit(main(sys.argv[1:]))"
     text = run([sys.executable, "-c", code, *command, "--folder", "run"], tmp_path)
     assert (tmp_path / "run" / "checkpoint.json").exists()
     assert "return" in text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import files
+from relive import files
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

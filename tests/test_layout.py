@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-SOURCE = TESTS.parent / "src" / "recollect"
+SOURCE = TESTS.parent / "src" / "relive"
 
 TOGETHER = {
     "__init__": "test_package: what it exports",
@@ -44,8 +44,7 @@ TOGETHER = {
     "compat/nests": "compat/test_xuance_single: nested values",
     "compat/pymarl/rows": "compat/test_pymarl_replay: beside plain lists",
     "compat/pymarl/values": "compat/test_pymarl_batch: values of every kind",
-    "compat/run_pymarl": "compat/test_pymarl_loop: their program",
-    "compat/run_xuance": "compat/test_xuance_install: their program",
+    "compat/command": "compat/test_pymarl_loop, compat/test_xuance_install: programs of other projects",
     "compat/saving": "compat/test_xuance_saving: whatever is saved",
     "compat/xuance/marl_*": "compat/test_xuance_marl: beside plain lists",
     "compat/xuance/v1_1/marl_*": "compat/test_xuance_marl: beside plain lists",
@@ -178,7 +177,7 @@ def private_names(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not _is_self(node.value) and node.attr not in own:
             found.add(node.attr)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recollect"):
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("relive"):
             found |= {name.name for name in node.names}
     return {name for name in found if name.startswith("_") and not name.startswith("__")}
 

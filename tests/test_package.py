@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nanobind import stubgen
 
-import recollect as rc
+import relive as rl
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,26 +20,26 @@ ROOT = Path(__file__).parents[1]
 def test_all_is_what_there_is() -> None:
     names = {
         name
-        for name, value in vars(rc).items()
+        for name, value in vars(rl).items()
         if not name.startswith("_") and not (inspect.ismodule(value) and name not in ("errors", "targets"))
     }
     assert names | {"load_policy", "distributed", "serve"} == set(
-        rc.__all__
+        rl.__all__
     )  # which are imported when they are asked for
-    assert callable(rc.load_policy)
-    assert inspect.isclass(rc.distributed.Shards)
-    assert list(rc.__all__) == sorted(
-        rc.__all__, key=lambda name: (name.islower(), name.casefold() if name.islower() else name)
+    assert callable(rl.load_policy)
+    assert inspect.isclass(rl.distributed.Shards)
+    assert list(rl.__all__) == sorted(
+        rl.__all__, key=lambda name: (name.islower(), name.casefold() if name.islower() else name)
     )
 
 
 def test_version() -> None:
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == rc.__version__
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == rl.__version__
 
 
 def test_only_memory_and_networks_open_the_core() -> None:
     """import-linter does not see compiled modules."""
-    source = ROOT / "src/recollect"
+    source = ROOT / "src/relive"
     for path in source.rglob("*.py"):
         names = set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -47,23 +47,23 @@ def test_only_memory_and_networks_open_the_core() -> None:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
-        if "recollect._core" in names:
+        if "relive._core" in names:
             assert path.relative_to(source).parts[0] in ("memory", "learn"), path
 
 
 def test_importing_brings_numpy_and_nothing_else() -> None:
     others = ("torch", "gymnasium", "matplotlib", "rich", "PIL")
-    code = f"import sys, recollect; print([m for m in {others} if m in sys.modules])"
+    code = f"import sys, relive; print([m for m in {others} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_environments_bring_no_torch() -> None:
-    code = "import sys; from recollect import envs; envs.make('marines_4v4').reset(); print('torch' in sys.modules)"
+    code = "import sys; from relive import envs; envs.make('marines_4v4').reset(); print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_the_stub_is_the_cores() -> None:
     """Written by ``make stub``."""
-    stub = stubgen.StubGen(importlib.import_module("recollect._core"))
-    stub.put(importlib.import_module("recollect._core"))
-    assert stub.get() == (ROOT / "src/recollect/_core.pyi").read_text()
+    stub = stubgen.StubGen(importlib.import_module("relive._core"))
+    stub.put(importlib.import_module("relive._core"))
+    assert stub.get() == (ROOT / "src/relive/_core.pyi").read_text()

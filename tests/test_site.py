@@ -18,11 +18,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-import recollect
+import relive
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
-LISTED = ["recollect.envs", "recollect.train", "recollect.learn", "recollect.distributed", "recollect.memory.targets"]
+LISTED = ["relive.envs", "relive.train", "relive.learn", "relive.distributed", "relive.memory.targets"]
 
 
 class Page(HTMLParser):
@@ -104,7 +104,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -
 def test_search_finds_public_names_offline(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text())
     text = "\n".join(f"{entry['location']} {entry['title']} {entry['text']}" for entry in index["docs"])
-    for name in [*recollect.__all__, "update_priorities", "burn_in", "final_obs", "simple_spread"]:
+    for name in [*relive.__all__, "update_priorities", "burn_in", "final_obs", "simple_spread"]:
         assert name in text, name
     assert (site / "search" / "search_index.js").exists()  # what is read where pages are opened from the disk
 
@@ -140,14 +140,14 @@ def _snippets() -> str:
 
 
 def _listed() -> list[tuple[str, str]]:
-    names = [("recollect", name) for name in recollect.__all__]
+    names = [("relive", name) for name in relive.__all__]
     return names + [(module, name) for module in LISTED for name in importlib.import_module(module).__all__]
 
 
-@pytest.mark.parametrize(("module", "name"), _listed(), ids=lambda value: value.removeprefix("recollect."))
+@pytest.mark.parametrize(("module", "name"), _listed(), ids=lambda value: value.removeprefix("relive."))
 def test_public_names_have_a_reference_and_an_example(module: str, name: str) -> None:
     thing: Any = getattr(importlib.import_module(module), name)
-    shown = module.replace("recollect.memory.targets", "recollect.targets")
+    shown = module.replace("relive.memory.targets", "relive.targets")
     where = {f"{shown}.{name}", f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}"}
     if inspect.ismodule(thing):
         assert re.search(rf"^::: {re.escape(shown)}\.{name}\b", _reference(), re.M)

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-import recollect as rc
-from recollect.tensors import from_env
+import relive as rl
+from relive.tensors import from_env
 
 
 @pytest.fixture
-def batch() -> rc.Batch:
-    schema = rc.Schema(obs={"a": rc.Field((2,)), "b": rc.Field((), "uint16")}, action=rc.Field((), "bool"))
-    memory = rc.Memory(schema, 20, sampler=rc.Prioritized(), seed=0)
+def batch() -> rl.Batch:
+    schema = rl.Schema(obs={"a": rl.Field((2,)), "b": rl.Field((), "uint16")}, action=rl.Field((), "bool"))
+    memory = rl.Memory(schema, 20, sampler=rl.Prioritized(), seed=0)
     for t in range(9):
         memory.append(obs={"a": [t, t], "b": t}, action=True, reward=1.0, terminated=t == 8, truncated=False)
     return memory.sample(5)
 
 
-def test_tensors_share_the_batch(batch: rc.Batch) -> None:
-    tensors = rc.to_torch(batch)
+def test_tensors_share_the_batch(batch: rl.Batch) -> None:
+    tensors = rl.to_torch(batch)
     assert tensors.obs.a.data_ptr() == batch.obs.a.ctypes.data
     assert tensors.obs.b.dtype == torch.uint16
     assert tensors.action.dtype == torch.bool
@@ -32,39 +32,39 @@ def test_tensors_share_the_batch(batch: rc.Batch) -> None:
     assert set(tensors) == set(batch)
 
 
-def test_tensors_outlive_the_batch(batch: rc.Batch) -> None:
+def test_tensors_outlive_the_batch(batch: rl.Batch) -> None:
     kept = batch.obs.a.copy()
-    tensors = rc.to_torch(batch)
+    tensors = rl.to_torch(batch)
     del batch
     np.testing.assert_array_equal(tensors.obs.a.numpy(), kept)
 
 
-def test_a_device_may_be_named(batch: rc.Batch) -> None:
-    assert rc.to_torch(batch, "meta").reward.device.type == "meta"
+def test_a_device_may_be_named(batch: rl.Batch) -> None:
+    assert rl.to_torch(batch, "meta").reward.device.type == "meta"
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="memory can be pinned here")
-def test_pinning_needs_an_accelerator(batch: rc.Batch) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
-        rc.to_torch(batch, pin=True)
+def test_pinning_needs_an_accelerator(batch: rl.Batch) -> None:
+    with pytest.raises(rl.errors.OptionError) as caught:
+        rl.to_torch(batch, pin=True)
     assert str(caught.value) == "pin must be False where torch finds no accelerator, got True"
 
 
 def test_errors_may_be_tensors_with_gradients() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 20, sampler=rc.Prioritized(1.0, eps=1e-300), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 20, sampler=rl.Prioritized(1.0, eps=1e-300), seed=0)
     memory.append(obs=0, reward=0.0, terminated=True, truncated=False)
     drawn = memory.sample(1)
-    memory.update_priorities(rc.to_torch(drawn), torch.tensor([-2.5], requires_grad=True))
+    memory.update_priorities(rl.to_torch(drawn), torch.tensor([-2.5], requires_grad=True))
     assert memory.priorities[0, 0] == 2.5
     memory.update_priorities(drawn, torch.tensor([4.0], dtype=torch.bfloat16))
     assert memory.priorities[0, 0] == 4
 
 
-def test_dlpack_shares_too(batch: rc.Batch) -> None:
+def test_dlpack_shares_too(batch: rl.Batch) -> None:
     assert torch.from_dlpack(batch.reward).data_ptr() == batch.reward.ctypes.data
 
 
-def test_without_torch_the_remedy_is_named(batch: rc.Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_the_remedy_is_named(batch: rl.Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def fake(name: str, *rest: Any, **more: Any) -> Any:
@@ -73,21 +73,21 @@ def test_without_torch_the_remedy_is_named(batch: rc.Batch, monkeypatch: pytest.
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", fake)
-    with pytest.raises(rc.errors.MissingExtra) as caught:
-        rc.to_torch(batch)
-    assert str(caught.value) == "torch must be installed for this, got nothing. Run: pip install 'recollect[torch]'"
+    with pytest.raises(rl.errors.MissingExtra) as caught:
+        rl.to_torch(batch)
+    assert str(caught.value) == "torch must be installed for this, got nothing. Run: pip install 'relive[torch]'"
 
 
 def test_actions_are_int64() -> None:
     """Stored in a byte, but torch's functions want int64; images stay as they are."""
-    schema = rc.Schema(
-        obs=rc.Field((4, 4), "uint8"),
-        action=rc.Field((2,), "uint8"),
-        last_action=rc.Field((), "int16"),
-        team=rc.Group({"action": rc.Field((), "uint8"), "traction": rc.Field((), "uint8")}),
-        avail_actions=rc.Field((3,), "bool"),
+    schema = rl.Schema(
+        obs=rl.Field((4, 4), "uint8"),
+        action=rl.Field((2,), "uint8"),
+        last_action=rl.Field((), "int16"),
+        team=rl.Group({"action": rl.Field((), "uint8"), "traction": rl.Field((), "uint8")}),
+        avail_actions=rl.Field((3,), "bool"),
     )
-    memory = rc.Memory(schema, 10, seed=0)
+    memory = rl.Memory(schema, 10, seed=0)
     memory.append(
         obs=np.ones((4, 4), np.uint8),
         action=[1, 2],
@@ -97,7 +97,7 @@ def test_actions_are_int64() -> None:
         terminated=True,
         truncated=False,
     )
-    batch = rc.to_torch(memory.sample(4))
+    batch = rl.to_torch(memory.sample(4))
     assert batch.action.dtype == batch.last_action.dtype == batch.team.action.dtype == torch.int64
     assert batch.obs.dtype == batch.team.traction.dtype == torch.uint8
     assert batch.avail_actions.dtype == torch.bool
@@ -120,5 +120,5 @@ def test_what_environments_show_is_as_rows_hold_it() -> None:
 
 
 def test_tensors_are_shown_in_brief() -> None:
-    batch = rc.to_torch({"obs": {"pose": np.zeros((2, 3), np.float32)}, "reward": np.zeros(2)})
+    batch = rl.to_torch({"obs": {"pose": np.zeros((2, 3), np.float32)}, "reward": np.zeros(2)})
     assert repr(batch) == "TensorBatch(obs: (pose: torch.float32[2, 3]), reward: torch.float64[2])"

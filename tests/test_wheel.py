@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import _core
+from relive import _core
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -41,7 +41,7 @@ LEFT_OUT = ("build", "dist", "runs", "site", ".venv")
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources as in a new clone, with a file in each folder that must not be packed."""
-    folder = tmp_path_factory.mktemp("sources") / "recollect"
+    folder = tmp_path_factory.mktemp("sources") / "relive"
     others = shutil.ignore_patterns(
         *LEFT_OUT, ".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "images", "*.so"
     )
@@ -73,17 +73,17 @@ def test_the_wheel_has_the_package_and_nothing_else(clone: Path, tmp_path: Path)
         names = {name for name in file.namelist() if not name.endswith("/")}
         texts = {name.partition("/")[2]: file.read(name).decode() for name in names if ".dist-info/" in name}
     version = PROJECT["project"]["version"]
-    package = ROOT / "src/recollect"
+    package = ROOT / "src/relive"
     ours = {
-        f"recollect/{path.relative_to(package).as_posix()}"
+        f"relive/{path.relative_to(package).as_posix()}"
         for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
     }
     assert {name for name in names if ".dist-info/" not in name} == ours
-    assert {"recollect/py.typed", "recollect/_core.pyi", "recollect/web/page/index.html"} <= ours
-    assert all(name.startswith(("recollect/", f"recollect-{version}.dist-info/")) for name in names)
+    assert {"relive/py.typed", "relive/_core.pyi", "relive/web/page/index.html"} <= ours
+    assert all(name.startswith(("relive/", f"relive-{version}.dist-info/")) for name in names)
     about = email.message_from_string(texts["METADATA"])
-    assert (about["Name"], about["Version"], about["License-Expression"]) == ("recollect", version, "Apache-2.0")
+    assert (about["Name"], about["Version"], about["License-Expression"]) == ("relive", version, "Apache-2.0")
     assert about["Requires-Python"] == ">=3.11"
     always = [each for each in about.get_all("Requires-Dist", []) if "extra ==" not in each]
     assert [re.split(r"[<>=]", each)[0] for each in always] == ["numpy"]
@@ -104,7 +104,7 @@ def test_the_sdist_builds_and_runs_without_a_compiler(clone: Path, tmp_path: Pat
         (core,) = [name for name in file.namelist() if name.endswith((".so", ".pyd"))]
     stable = sys.version_info >= (3, 12)
     assert ("-cp312-abi3-" in wheel.name) == stable
-    assert (core == "recollect/_core.abi3.so") == stable
+    assert (core == "relive/_core.abi3.so") == stable
     command = [sys.executable, str(ROOT / "tools/check_wheel.py"), "--no-tests", str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "README's first snippet runs" in done.stdout
@@ -132,7 +132,7 @@ def test_all_packages_of_an_extra_are_found_and_pinned() -> None:
     project = PROJECT["project"]
     dev, train = set(needs(project, "dev")), set(needs(project, "train"))
     assert {"numpy>=1.26", "torch>=2.6", "gymnasium>=1.1", "tyro>=0.9.5"} <= train <= dev
-    assert not [each for each in dev if each.startswith("recollect")]
+    assert not [each for each in dev if each.startswith("relive")]
     pinned = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
     assert {re.split(r"[\[<>=]", each)[0].lower() for each in dev} <= pinned
 

@@ -1,6 +1,6 @@
 """Parts of messages."""
 
-from recollect.wording import brief, did_you_mean
+from relive.wording import brief, did_you_mean
 
 
 def test_values_in_brief() -> None:
@@ -13,7 +13,7 @@ def test_values_in_brief() -> None:
 
 def test_the_name_that_was_meant() -> None:
     assert did_you_mean("smaple_spread", ["simple_spread", "simple_tag"]) == "Did you mean 'simple_spread'?"
-    assert did_you_mean("zzz", ["simple_spread"], "`recollect envs` lists them.") == "`recollect envs` lists them."
+    assert did_you_mean("zzz", ["simple_spread"], "`relive envs` lists them.") == "`relive envs` lists them."
     assert did_you_mean("zzz", []) == ""
     assert did_you_mean("PPO", ["ppo", "dqn"]) == "Did you mean 'ppo'?"
     assert did_you_mean(12, [1, 123]) == "Did you mean '123'?"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted((ROOT / "src" / "recollect").rglob("*.py"))
+SOURCES = sorted((ROOT / "src" / "relive").rglob("*.py"))
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "bench" not in path.parts)
 
 NAMES = {
@@ -68,7 +68,7 @@ PHRASES = (
 """Home-made sentences, in sources and in pages."""
 
 ALLOWED: dict[str, set[str]] = {
-    "src/recollect/train/tune.py": {"warmup"},  # Optuna's n_warmup_steps
+    "src/relive/train/tune.py": {"warmup"},  # Optuna's n_warmup_steps
 }
 """Names that are another project's, by file or folder."""
 

@@ -102,11 +102,11 @@ def check(wheel: Path, python_tests: bool) -> None:
         bare = Bare(Path(place))
         begun = time.monotonic()
         bare.install(str(wheel))
-        assert bare.packages() == {"numpy", "recollect"}, bare.packages()
+        assert bare.packages() == {"numpy", "relive"}, bare.packages()
         say(f"installed with NumPy alone, no compiler on PATH: {time.monotonic() - begun:.1f} s")
         bare.run("-W", "error", "-", stdin=snippet())
         say("README's first snippet runs")
-        where = bare.run("-c", "import recollect; print(recollect.__file__)").strip()
+        where = bare.run("-c", "import relive; print(relive.__file__)").strip()
         assert Path(where).is_relative_to(bare.folder), where
         if not python_tests:
             return

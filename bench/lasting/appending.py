@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "memory"))
 
 from timing import interleave
 
 LANES, ROWS = 8, 200_000
-SCHEMA = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
+SCHEMA = rl.Schema(obs=rl.Field((17,)), action=rl.Field((6,)))
 
 
 def steps(*lead: int) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def steps(*lead: int) -> dict[str, Any]:
     }
 
 
-def writing(memory: rc.Memory, block: dict[str, Any]) -> Callable[[], None]:
+def writing(memory: rl.Memory, block: dict[str, Any]) -> Callable[[], None]:
     write = memory.append if block["reward"].ndim == 1 else memory.extend
     return lambda: write(**block)
 
@@ -44,11 +44,11 @@ def run(*, quick: bool) -> str:
     with tempfile.TemporaryDirectory(dir=".") as name:
         folder = Path(name)
         memories = {
-            "Ram": rc.Memory(SCHEMA, ROWS, LANES, seed=0),
-            "Mapped": rc.Memory(SCHEMA, ROWS, LANES, storage=rc.Mapped(folder / "rows"), seed=0),
-            "Shared": rc.Memory(SCHEMA, ROWS, LANES, storage=rc.Shared(f"bench-{os.getpid()}"), seed=0),
-            "Ram, journal written": rc.Memory(SCHEMA, ROWS, LANES, seed=0),
-            "Ram, journal synced": rc.Memory(SCHEMA, ROWS, LANES, seed=0),
+            "Ram": rl.Memory(SCHEMA, ROWS, LANES, seed=0),
+            "Mapped": rl.Memory(SCHEMA, ROWS, LANES, storage=rl.Mapped(folder / "rows"), seed=0),
+            "Shared": rl.Memory(SCHEMA, ROWS, LANES, storage=rl.Shared(f"bench-{os.getpid()}"), seed=0),
+            "Ram, journal written": rl.Memory(SCHEMA, ROWS, LANES, seed=0),
+            "Ram, journal synced": rl.Memory(SCHEMA, ROWS, LANES, seed=0),
         }
         for memory in memories.values():
             memory.extend(**steps(ROWS // LANES, LANES))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect import _core
+from relive import _core
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "memory"))
 

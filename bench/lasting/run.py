@@ -28,7 +28,7 @@ The machine is shared and its disk is virtual: read the ratios. Ways take turns,
 
 ## Saving and loading
 
-A plain buffer is a dict of arrays with a next observation beside every observation. recollect's save is on disk when it
+A plain buffer is a dict of arrays with a next observation beside every observation. relive's save is on disk when it
 returns and its files carry checksums that are verified on loading; the others are given with and without an fsync after
 them. Loads are timed the second time in a row, when the system has the files and free memory at hand: on this machine
 touching memory for the first time costs more than reading it.
@@ -74,7 +74,7 @@ def main() -> None:
         print(f"\n{found}", flush=True)
     if folder:
         versions = ", ".join(
-            f"{name} {importlib.metadata.version(name)}" for name in ("recollect", "numpy", "torch", "cpprb")
+            f"{name} {importlib.metadata.version(name)}" for name in ("relive", "numpy", "torch", "cpprb")
         )
         page = PAGE.format(
             machine=platform.machine(),

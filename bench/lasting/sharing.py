@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
-SCHEMA = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
+SCHEMA = rl.Schema(obs=rl.Field((17,)), action=rl.Field((6,)))
 CONTEXT = mp.get_context("fork")
 
 
@@ -64,10 +64,10 @@ def timed(
 
 def shared(writers: int, rows: int, size: int) -> float:
     name = f"bench-{os.getpid()}"
-    with rc.Memory(SCHEMA, writers * 100_000, writers, storage=rc.Shared(name), seed=0) as memory:
+    with rl.Memory(SCHEMA, writers * 100_000, writers, storage=rl.Shared(name), seed=0) as memory:
 
         def work(lane: int, ready: Callable[[], None]) -> None:
-            with rc.Writer(name, lane) as writer:
+            with rl.Writer(name, lane) as writer:
                 one = step(size)
                 write = writer.append if size == 1 else writer.extend
                 ready()
@@ -116,7 +116,7 @@ def cpprb_buffer(writers: int, rows: int, size: int) -> float:
     return timed(work, writers)
 
 
-WAYS = {"recollect": shared, "Queue": queue, "cpprb MPReplayBuffer": cpprb_buffer}
+WAYS = {"relive": shared, "Queue": queue, "cpprb MPReplayBuffer": cpprb_buffer}
 
 
 def run(*, quick: bool) -> str:
@@ -133,7 +133,7 @@ def run(*, quick: bool) -> str:
                 for name, way in WAYS.items():
                     rates[name].append(writers * rows / way(writers, rows, size) / 1e3)
             found = {name: median(rate) for name, rate in rates.items()}
-            ours = found["recollect"]
+            ours = found["relive"]
             cells = [f"{rate:,.0f}" for rate in found.values()]
             cells += [f"{found[name] / ours:.3f}" for name in list(WAYS)[1:]]
             how = "one row a call" if size == 1 else f"{size} rows a call"

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import recollect as rc
+import relive as rl
 
 
 @dataclass
@@ -30,23 +30,23 @@ class Load:
     """What is kept: fields of a row, and how many rows."""
 
     title: str
-    obs: rc.Field
-    action: rc.Field
+    obs: rl.Field
+    action: rl.Field
     rows: int
 
 
 def loads(quick: bool) -> list[Load]:
     scale = 10 if quick else 1
     return [
-        Load("vectors: 1M rows of obs 17, act 6, float32", rc.Field((17,)), rc.Field((6,)), 1_000_000 // scale),
-        Load("frames: 50k of 84x84 uint8", rc.Field((84, 84), "uint8"), rc.Field((), "uint8"), 50_000 // scale),
+        Load("vectors: 1M rows of obs 17, act 6, float32", rl.Field((17,)), rl.Field((6,)), 1_000_000 // scale),
+        Load("frames: 50k of 84x84 uint8", rl.Field((84, 84), "uint8"), rl.Field((), "uint8"), 50_000 // scale),
     ]
 
 
 def steps(load: Load, count: int, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
 
-    def values(field: rc.Field) -> Any:
+    def values(field: rl.Field) -> Any:
         shape = (count, *field.shape)
         if field.dtype == np.uint8:
             return rng.integers(0, 255, shape, np.uint8)
@@ -62,8 +62,8 @@ def steps(load: Load, count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def filled(load: Load, sampler: rc.Sampler) -> rc.Memory:
-    memory = rc.Memory(rc.Schema(obs=load.obs, action=load.action), load.rows, sampler=sampler, seed=0)
+def filled(load: Load, sampler: rl.Sampler) -> rl.Memory:
+    memory = rl.Memory(rl.Schema(obs=load.obs, action=load.action), load.rows, sampler=sampler, seed=0)
     for seed in range(10):
         memory.extend(**steps(load, load.rows // 10, seed))
     return memory
@@ -83,7 +83,7 @@ def fsync(path: Path) -> None:
 
 def contenders(load: Load, folder: Path) -> dict[str, tuple[Callable[[], None], Callable[[], Any], Path]]:
     """Name to save, load and where."""
-    memory = filled(load, rc.Uniform())
+    memory = filled(load, rl.Uniform())
     buffer = plain(load)
     tensors = {name: torch.from_numpy(array) for name, array in buffer.items()}
     ours, zipped, torched, pickled = folder / "ours", folder / "a.npz", folder / "a.pt", folder / "a.pickle"
@@ -105,7 +105,7 @@ def contenders(load: Load, folder: Path) -> dict[str, tuple[Callable[[], None], 
             return pickle.load(file)
 
     return {
-        "recollect": (save_ours, lambda: rc.Memory.load(ours), ours),
+        "relive": (save_ours, lambda: rl.Memory.load(ours), ours),
         "torch.save": (lambda: torch.save(tensors, torched), lambda: torch.load(torched), torched),
         "np.savez": (lambda: np.savez(zipped, **buffer), load_npz, zipped),
         "pickle": (save_pickle, load_pickle, pickled),
@@ -129,7 +129,7 @@ def measure(load: Load, rounds: int) -> list[str]:
         times: dict[str, dict[str, list[float]]] = {label: {"save": [], "synced": [], "load": []} for label in found}
         for _ in range(rounds):
             for label, (save, read, path) in found.items():
-                if label == "recollect":
+                if label == "relive":
                     seconds = timed(save)  # it syncs anyway
                     times[label]["synced"].append(seconds)
                 else:
@@ -153,7 +153,7 @@ def measure(load: Load, rounds: int) -> list[str]:
     return lines
 
 
-def incremental(load: Load, sampler: rc.Sampler, rounds: int) -> list[str]:
+def incremental(load: Load, sampler: rl.Sampler, rounds: int) -> list[str]:
     """The first save of a memory, one with a tenth of new rows, one with nothing new."""
     memory = filled(load, sampler)
     with tempfile.TemporaryDirectory(dir=".") as name:
@@ -186,7 +186,7 @@ def run(*, quick: bool) -> str:
     for load in loads(quick):
         parts.append("\n".join(measure(load, rounds)))
     for load in loads(quick):
-        parts += ["\n".join(incremental(load, sampler, rounds)) for sampler in (rc.Uniform(), rc.Prioritized())]
+        parts += ["\n".join(incremental(load, sampler, rounds)) for sampler in (rl.Uniform(), rl.Prioritized())]
     return "\n\n".join(parts)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from unittest import mock
 
 import ours
-from recollect.memory import layout, memory
+from relive.memory import layout, memory
 from timing import interleave
 from workloads import EpisodeSpec, RowSpec, workloads
 

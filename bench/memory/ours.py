@@ -1,4 +1,4 @@
-"""recollect's memory and targets."""
+"""relive's memory and targets."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 from workloads import Array, Columns, EpisodeSpec, GaeSpec, PrioritySpec, RowSpec
 
-NAME = "recollect"
+NAME = "relive"
 
 ENVS = 8
 
 
 def version() -> str:
-    """The version of recollect."""
-    return rc.__version__
+    """The version of relive."""
+    return rl.__version__
 
 
 def _rows(spec: RowSpec) -> int:
@@ -38,29 +38,29 @@ def _steps(chunk: Columns, names: dict[str, str]) -> dict[str, Any]:
     return block
 
 
-def _memory(spec: RowSpec, **options: Any) -> rc.Memory:
-    fields: dict[str, Any] = {"obs": rc.Field((17,)), "action": rc.Field((6,))}
-    memory = rc.Memory(rc.Schema(**fields), _rows(spec), seed=spec.seed, **options)
+def _memory(spec: RowSpec, **options: Any) -> rl.Memory:
+    fields: dict[str, Any] = {"obs": rl.Field((17,)), "action": rl.Field((6,))}
+    memory = rl.Memory(rl.Schema(**fields), _rows(spec), seed=spec.seed, **options)
     for chunk in spec.chunks():
         memory.extend(**_steps(chunk, {}))
     return memory
 
 
-def w1(spec: RowSpec) -> Callable[[], rc.Batch]:
+def w1(spec: RowSpec) -> Callable[[], rl.Batch]:
     """Uniform transitions."""
     memory = _memory(spec)
     return lambda: memory.sample(spec.batch)
 
 
-def w2(spec: PrioritySpec) -> Callable[[], rc.Batch]:
+def w2(spec: PrioritySpec) -> Callable[[], rl.Batch]:
     """Prioritised transitions, then their new priorities."""
-    memory = _memory(spec, sampler=rc.Prioritized(spec.alpha, spec.beta))
+    memory = _memory(spec, sampler=rl.Prioritized(spec.alpha, spec.beta))
     steps = np.arange(spec.capacity)
     serials = steps + steps // spec.horizon
     memory.update_priorities({"lanes": np.zeros_like(serials), "serials": serials}, spec.priorities())
     news = cycle(spec.new_priorities())
 
-    def sample_and_update() -> rc.Batch:
+    def sample_and_update() -> rl.Batch:
         batch = memory.sample(spec.batch)
         memory.update_priorities(batch, next(news))
         return batch
@@ -68,41 +68,41 @@ def w2(spec: PrioritySpec) -> Callable[[], rc.Batch]:
     return sample_and_update
 
 
-def w3(spec: RowSpec) -> Callable[[], rc.Batch]:
+def w3(spec: RowSpec) -> Callable[[], rl.Batch]:
     """Frames stored once, stacked when read."""
-    schema = rc.Schema(obs=rc.Field((84, 84), "uint8"), action=rc.Field((), "uint8"))
-    memory = rc.Memory(schema, _rows(spec), stack={"obs": 4}, seed=spec.seed)
+    schema = rl.Schema(obs=rl.Field((84, 84), "uint8"), action=rl.Field((), "uint8"))
+    memory = rl.Memory(schema, _rows(spec), stack={"obs": 4}, seed=spec.seed)
     for chunk in spec.chunks():
         latest = {name: column[:, -1] if "obs" in name else column for name, column in chunk.items()}
         memory.extend(**_steps(latest, {}))
     return lambda: memory.sample(spec.batch)
 
 
-def w4(spec: RowSpec) -> Callable[[], rc.Batch]:
+def w4(spec: RowSpec) -> Callable[[], rl.Batch]:
     """A team's transitions; masks are booleans and actions bytes."""
-    schema = rc.Schema(
-        obs=rc.Field((8, 40)),
-        state=rc.Field((68,)),
-        avail_actions=rc.Field((8, 14), "bool"),
-        action=rc.Field((8,), "uint8"),
+    schema = rl.Schema(
+        obs=rl.Field((8, 40)),
+        state=rl.Field((68,)),
+        avail_actions=rl.Field((8, 14), "bool"),
+        action=rl.Field((8,), "uint8"),
     )
-    memory = rc.Memory(schema, _rows(spec), seed=spec.seed)
+    memory = rl.Memory(schema, _rows(spec), seed=spec.seed)
     for chunk in spec.chunks():
         small = {name: column > 0 if name.endswith("avail") else column for name, column in chunk.items()}
         memory.extend(**_steps(small, {"avail": "avail_actions"}))
     return lambda: memory.sample(spec.batch)
 
 
-def w5(spec: EpisodeSpec) -> Callable[[], rc.Batch]:
+def w5(spec: EpisodeSpec) -> Callable[[], rl.Batch]:
     """Whole episodes; the last of their entries is what was seen after the last step."""
-    schema = rc.Schema(
-        obs=rc.Field((4, 40)),
-        state=rc.Field((68,)),
-        avail_actions=rc.Field((4, 10), "bool"),
-        actions=rc.Field((4, 1), "uint8"),
+    schema = rl.Schema(
+        obs=rl.Field((4, 40)),
+        state=rl.Field((68,)),
+        avail_actions=rl.Field((4, 10), "bool"),
+        actions=rl.Field((4, 1), "uint8"),
     )
-    window = rc.Episodes(length=spec.steps - 1)
-    memory = rc.Memory(schema, spec.capacity * spec.steps, window=window, seed=spec.seed)
+    window = rl.Episodes(length=spec.steps - 1)
+    memory = rl.Memory(schema, spec.capacity * spec.steps, window=window, seed=spec.seed)
     for chunk in spec.chunks():
         for episode in zip(*chunk.values(), strict=True):
             memory.extend(**_episode(dict(zip(chunk, episode, strict=True))))
@@ -127,8 +127,8 @@ def _episode(entries: Columns) -> dict[str, Any]:
 
 def w6a(spec: RowSpec) -> Callable[[], None]:
     """One step of eight environments."""
-    schema = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
-    memory = rc.Memory(schema, spec.capacity, ENVS, seed=spec.seed)
+    schema = rl.Schema(obs=rl.Field((17,)), action=rl.Field((6,)))
+    memory = rl.Memory(schema, spec.capacity, ENVS, seed=spec.seed)
     for chunk in spec.chunks():
         rows = len(chunk["done"]) // ENVS * ENVS
         memory.extend(
@@ -156,4 +156,4 @@ def w7(spec: GaeSpec) -> Callable[[], Array]:
     data = spec.rollout()
     reward, terminated = data["reward"], data["done"] > 0
     value = np.concatenate([data["value"], data["last_value"][None]])
-    return lambda: rc.targets.gae(reward, value, terminated=terminated, gamma=spec.gamma, lam=spec.lam)[0]
+    return lambda: rl.targets.gae(reward, value, terminated=terminated, gamma=spec.gamma, lam=spec.lam)[0]

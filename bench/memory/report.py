@@ -8,7 +8,7 @@ from pathlib import Path
 
 Results = dict[str, dict[str, dict[str, float]]]
 
-OURS = "recollect"
+OURS = "relive"
 FLOOR = "C floor"
 WORK = {
     "w1": "W1 uniform: 256 of 1M, obs 17, act 6",
@@ -42,7 +42,7 @@ def times(results: Results, key: str) -> str:
 
 
 def ratios(results: Results, key: str = "cpu_median") -> str:
-    """A Markdown table of how many times recollect's time each library takes."""
+    """A Markdown table of how many times relive's time each library takes."""
     columns = [label for label in labels(results) if label != OURS]
     lines = ["| work | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for name, row in results.items():
@@ -68,7 +68,7 @@ drawing, no expanding of windows and no allocation. TorchRL's prioritised sample
 not load with the installed torch. Peers return fresh arrays; whether glibc keeps freed pages decides their times on W3
 to W5 (`--malloc fresh` and `--malloc reused` show both ends).
 
-## How many times recollect's CPU time each takes (medians)
+## How many times relive's CPU time each takes (medians)
 
 {ratios(results)}
 
@@ -116,7 +116,7 @@ def draw(results: Results, path: Path) -> None:
         axis.tick_params(labelsize=8)
         for place, value in enumerate(ratio[::-1]):
             axis.text(value * 1.05, place, f"{value:.1f}", va="center", fontsize=8)
-    figure.suptitle("CPU time over recollect's (shorter is faster)")
+    figure.suptitle("CPU time over relive's (shorter is faster)")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

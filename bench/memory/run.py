@@ -133,7 +133,7 @@ def main() -> None:
         results |= found
         print(f"\n{report.times(found, 'cpu_median')}", flush=True)
     if len(results) > 1:
-        print(f"\nCPU time over recollect's\n\n{report.ratios(results)}")
+        print(f"\nCPU time over relive's\n\n{report.ratios(results)}")
     if options.report:
         how = f"{'quick, ' if options.quick else ''}{rounds} rounds, malloc {options.malloc}"
         report.write(options.report, results, versions(options.peers), how)

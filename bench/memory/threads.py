@@ -9,7 +9,7 @@ from unittest import mock
 
 import floor
 import ours
-import recollect as rc
+import relive as rl
 from timing import interleave
 from workloads import RowSpec, workloads
 
@@ -20,7 +20,7 @@ def main() -> None:
     assert isinstance(spec, RowSpec)
     calls = {"C floor": floor.w3(spec)}
     for threads in (1, 2):
-        with mock.patch.object(rc, "Memory", lambda *a, n=threads, make=rc.Memory, **k: make(*a, threads=n, **k)):
+        with mock.patch.object(rl, "Memory", lambda *a, n=threads, make=rl.Memory, **k: make(*a, threads=n, **k)):
             calls[f"{threads} thread{'s' if threads > 1 else ''}"] = ours.w3(spec)
     print("| | wall | CPU |\n|---|---|---|")
     for name, timing in interleave(calls, rounds=25).items():

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 SECONDS = 3.0
 ROWS = 100_000
@@ -19,7 +19,7 @@ BATCH = 32_768
 
 def main() -> None:
     """Print appends and their waiting times for two and three sampling threads."""
-    memory = rc.Memory(rc.Schema(obs=rc.Field((64,))), 2 * ROWS, seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((64,))), 2 * ROWS, seed=0)
     flags = np.zeros(ROWS, bool)
     memory.extend(obs=np.zeros((ROWS, 64)), reward=np.zeros(ROWS), terminated=flags, truncated=flags)
     print("| threads that sample | appends | mean wait, ms | worst, ms |\n|---|---|---|---|")
@@ -28,7 +28,7 @@ def main() -> None:
         print(f"| {count} | {len(waits):,} | {1e3 * np.mean(waits):.2f} | {1e3 * max(waits):.0f} |")
 
 
-def wait_beside(memory: rc.Memory, count: int) -> list[float]:
+def wait_beside(memory: rl.Memory, count: int) -> list[float]:
     """Seconds each append took."""
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""recollect's own trainer under a clock: without evaluation and checkpoints, in one thread."""
+"""relive's own trainer under a clock: without evaluation and checkpoints, in one thread."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from clock import Clock
 
-from recollect.cli.process import settle_process
-from recollect.train import run
+from relive.cli.process import settle_process
+from relive.train import run
 
 
 def train(algorithm: Any, env: str, envs: int, clock: Clock, **options: Any) -> None:

@@ -16,7 +16,7 @@ from clock import SEED, course_or_clock
 from torch import nn
 from torch.nn import functional
 
-from recollect import envs
+from relive import envs
 
 BATCH, KEPT, UNITS, MIXING, HYPER = 32, 5000, 64, 32, 64
 

@@ -1,4 +1,4 @@
-"""Draws of recollect's memories as XuanCe's make them, from NumPy's global generator, to compare what is learned."""
+"""Draws of relive's memories as XuanCe's make them, from NumPy's global generator, to compare what is learned."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A program of XuanCe's as its users write them: some steps of one algorithm; prints what it cost and what it learned.
 
 python xuance_script.py NAME STEPS                    (with XuanCe's memories)
-recollect-xuance -- xuance_script.py NAME STEPS       (with ours; --aligned: ours, drawing what XuanCe's would)
+relive-with xuance -- xuance_script.py NAME STEPS       (with ours; --aligned: ours, drawing what XuanCe's would)
 """
 
 from __future__ import annotations

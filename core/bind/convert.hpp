@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace recollect {
+namespace relive {
 
 enum class Type { kBool, kInt8, kInt16, kInt32, kInt64, kUint8, kUint16, kUint32, kUint64, kFloat32, kFloat64, kOther };
 
@@ -95,4 +95,4 @@ inline bool convert(Type from_type, const void* from, Type to_type, void* to, st
   return false;
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -7,7 +7,7 @@
 #include "bind/numpy.hpp"
 #include "nets/values.hpp"
 
-namespace recollect {
+namespace relive {
 
 inline PyArrayObject* floats(nanobind::handle object, int ndim, bool writable) {
   auto* array = reinterpret_cast<PyArrayObject*>(object.ptr());
@@ -51,4 +51,4 @@ inline void check_groups(std::ptrdiff_t networks, std::ptrdiff_t groups) {
     throw std::invalid_argument("groups must be as many as networks, unless there is one network");
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -4,15 +4,15 @@
 #include <nanobind/nanobind.h>
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#define PY_ARRAY_UNIQUE_SYMBOL recollect_numpy
-#ifndef RECOLLECT_MODULE
+#define PY_ARRAY_UNIQUE_SYMBOL relive_numpy
+#ifndef RELIVE_MODULE
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>
 
 #include "bind/convert.hpp"
 
-namespace recollect {
+namespace relive {
 
 inline Type type_of(int typenum, std::int64_t bytes) {
   if (PyTypeNum_ISBOOL(typenum)) return Type::kBool;
@@ -68,4 +68,4 @@ void bind_perceptrons(nanobind::module_& module);
 void bind_recurrent(nanobind::module_& module);
 void bind_optimisers(nanobind::module_& module);
 
-}  // namespace recollect
+}  // namespace relive

@@ -11,7 +11,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace recollect {
+namespace relive {
 
 void bind_parts(nb::module_& module) {
   nb::class_<SumTree>(module, "SumTree")
@@ -91,4 +91,4 @@ void bind_parts(nb::module_& module) {
      nb::sig("def philox(key0: int, key1: int, position: int, n: int) -> numpy.typing.NDArray[typing.Any]"));
 }
 
-}  // namespace recollect
+}  // namespace relive

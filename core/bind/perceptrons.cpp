@@ -7,7 +7,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace recollect {
+namespace relive {
 
 namespace {
 
@@ -82,4 +82,4 @@ void bind_perceptrons(nb::module_& module) {
            "flat"_a, "first"_a, "hidden"_a, "outputs"_a, "found"_a);
 }
 
-}  // namespace recollect
+}  // namespace relive

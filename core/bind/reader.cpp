@@ -12,7 +12,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace recollect {
+namespace relive {
 
 namespace {
 
@@ -320,7 +320,7 @@ class NamedReader {
 
  private:
   static void write_all(int file, const char* from, std::size_t bytes) {
-#ifdef RECOLLECT_MMAP
+#ifdef RELIVE_MMAP
     while (bytes > 0) {
       const ssize_t done = ::write(file, from, std::min(bytes, std::size_t{1} << 30));
       if (done < 0 && errno == EINTR) continue;
@@ -451,4 +451,4 @@ void bind_reader(nb::module_& module) {
 
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -6,7 +6,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace recollect {
+namespace relive {
 
 namespace {
 
@@ -76,4 +76,4 @@ void bind_recurrent(nb::module_& module) {
            "flat"_a, "grad"_a, "inputs"_a, "counts"_a, "kept"_a, "outputs"_a, "in_grad"_a.none(), "states"_a);
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -13,7 +13,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace recollect {
+namespace relive {
 
 bool Store::put(std::int64_t lane, std::int64_t serial, nb::handle flags, const nb::list& arrays, How how) {
   if (lane < 0 || lane >= timeline().lanes() || serial < 0 || serial > kMostSerials)
@@ -96,7 +96,7 @@ static void hurry(int file) {
 
 // Has files that are cut short noticed, though another program took the signal over that says so.
 static void watch_files() {
-#ifdef RECOLLECT_FAULTS
+#ifdef RELIVE_FAULTS
   Guards::look_again();
 #endif
 }
@@ -177,4 +177,4 @@ void bind_rows(nb::class_<Store>& type) {
           "lane"_a);
 }
 
-}  // namespace recollect
+}  // namespace relive

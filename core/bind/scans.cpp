@@ -7,7 +7,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace recollect {
+namespace relive {
 
 namespace {
 
@@ -179,4 +179,4 @@ void bind_scans(nb::module_& module) {
               "-> numpy.typing.NDArray[typing.Any]"));
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -9,7 +9,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace recollect {
+namespace relive {
 
 namespace {
 
@@ -381,4 +381,4 @@ void bind_store(nb::module_& module) {
   bind_rows(type);
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -8,7 +8,7 @@
 #include "bind/numpy.hpp"
 #include "memory/reader.hpp"
 
-namespace recollect {
+namespace relive {
 
 struct Column {
   nanobind::object key;        // name in a step
@@ -55,4 +55,4 @@ class Store {
 // Adds what concerns rows as they are.
 void bind_rows(nanobind::class_<Store>& type);
 
-}  // namespace recollect
+}  // namespace relive

@@ -10,7 +10,7 @@
 
 #include "memory/timeline.hpp"
 
-namespace recollect {
+namespace relive {
 
 struct Row {
   std::int64_t lane, serial, slot;
@@ -258,4 +258,4 @@ class Anchors {
   std::uint64_t version_ = ~std::uint64_t{0}, changes_ = 0;
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -9,7 +9,7 @@
 
 #include "memory/samplers.hpp"
 
-namespace recollect {
+namespace relive {
 
 // How often each row was drawn since somebody began to count.
 class DrawCounts {
@@ -88,4 +88,4 @@ inline void take_census(const Anchors& anchors, Sampler& sampler, const DrawCoun
   }
 }
 
-}  // namespace recollect
+}  // namespace relive

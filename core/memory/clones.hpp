@@ -2,8 +2,8 @@
 // Results are the same: nothing is fused or reordered.
 #pragma once
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__) && !defined(RECOLLECT_SANITIZE)
-#define RECOLLECT_CLONES __attribute__((target_clones("avx2", "default")))
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__) && !defined(RELIVE_SANITIZE)
+#define RELIVE_CLONES __attribute__((target_clones("avx2", "default")))
 #else
-#define RECOLLECT_CLONES
+#define RELIVE_CLONES
 #endif

@@ -9,7 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace recollect {
+namespace relive {
 
 template <int N>
 inline void copy_fixed(char* to, const char* from) {
@@ -113,4 +113,4 @@ void share(std::int64_t n, std::int64_t bytes, std::int64_t threads, const Work&
   other.join();
 }
 
-}  // namespace recollect
+}  // namespace relive

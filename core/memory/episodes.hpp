@@ -7,7 +7,7 @@
 
 #include "memory/rows.hpp"
 
-namespace recollect {
+namespace relive {
 
 // An ended episode: steps [start, end). Its closing row, if the timeline writes any, has serial `end`.
 struct Episode {
@@ -122,4 +122,4 @@ inline bool are_episodes(const std::uint8_t* flags, std::int64_t span, bool loos
   return loose || !(flags[(head - 1) % span] & kEnded);
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -14,10 +14,10 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <signal.h>
 #include <sys/mman.h>
-#define RECOLLECT_FAULTS 1
+#define RELIVE_FAULTS 1
 #endif
 
-namespace recollect {
+namespace relive {
 
 struct Guard {
   std::atomic<char*> begin{nullptr}, end{nullptr};
@@ -25,7 +25,7 @@ struct Guard {
   Guard* next = nullptr;  // set before it is published
 };
 
-#ifdef RECOLLECT_FAULTS
+#ifdef RELIVE_FAULTS
 class Guards {
  public:
   static Guard* watch(char* begin, std::size_t bytes) {
@@ -127,4 +127,4 @@ class Guards {
 };
 #endif
 
-}  // namespace recollect
+}  // namespace relive

@@ -12,10 +12,10 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
-#define RECOLLECT_FORKS 1
+#define RELIVE_FORKS 1
 #endif
 
-namespace recollect {
+namespace relive {
 
 // Something with locks. Whoever holds one of them waits for nothing that was made before it, and never for the GIL.
 class Forkable {
@@ -54,7 +54,7 @@ class Forkable {
 
   static Everyone& all() {
     static Everyone* everyone = [] {
-#ifdef RECOLLECT_FORKS
+#ifdef RELIVE_FORKS
       pthread_atfork(
           [] {
             all().mutex.lock();
@@ -75,4 +75,4 @@ class Forkable {
   }
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -12,7 +12,7 @@
 #include "memory/rows.hpp"
 #include "memory/slab.hpp"
 
-namespace recollect {
+namespace relive {
 
 class Ground {
  public:
@@ -183,4 +183,4 @@ class Ground {
   std::vector<std::int64_t> discarded_;  // by lane and panel: rows below this serial have given their memory back
 };
 
-}  // namespace recollect
+}  // namespace relive

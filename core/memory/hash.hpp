@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace recollect {
+namespace relive {
 
 class Hash {
  public:
@@ -78,4 +78,4 @@ inline std::uint64_t hash_of(const void* data, std::size_t bytes) {
   return hash.digest();
 }
 
-}  // namespace recollect
+}  // namespace relive

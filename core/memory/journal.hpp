@@ -14,10 +14,10 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
-#define RECOLLECT_JOURNAL 1
+#define RELIVE_JOURNAL 1
 #endif
 
-namespace recollect {
+namespace relive {
 
 class Journal {
  public:
@@ -26,7 +26,7 @@ class Journal {
   // Takes over a file that is open for writing at its end.
   Journal(int file, bool synced) : file_(file), synced_(synced) {}
   ~Journal() {
-#ifdef RECOLLECT_JOURNAL
+#ifdef RELIVE_JOURNAL
     ::close(file_);
 #endif
   }
@@ -55,7 +55,7 @@ class Journal {
     const std::uint64_t hash = hash_of(buffer_.data() + 2 * sizeof(std::uint64_t), bytes);
     std::memcpy(buffer_.data(), &bytes, sizeof bytes);
     std::memcpy(buffer_.data() + sizeof bytes, &hash, sizeof hash);
-#ifdef RECOLLECT_JOURNAL
+#ifdef RELIVE_JOURNAL
     if (broken_) fail(EIO);
     for (std::size_t done = 0; done < buffer_.size();) {
       const ssize_t some = ::write(file_, buffer_.data() + done, buffer_.size() - done);
@@ -67,19 +67,19 @@ class Journal {
   }
   // Remembers where the next step begins.
   void mark() {
-#ifdef RECOLLECT_JOURNAL
+#ifdef RELIVE_JOURNAL
     mark_ = ::lseek(file_, 0, SEEK_CUR);
 #endif
   }
   // Takes back what was written since then; where that fails too, nothing can be written any more.
   void take_back() {
-#ifdef RECOLLECT_JOURNAL
+#ifdef RELIVE_JOURNAL
     if (::ftruncate(file_, mark_) != 0 || ::lseek(file_, mark_, SEEK_SET) < 0) broken_ = true;
 #endif
   }
   // Puts it on disk, if that was asked for.
   void settle() {
-#ifdef RECOLLECT_JOURNAL
+#ifdef RELIVE_JOURNAL
 #if defined(__APPLE__)
     if (synced_ && ::fsync(file_) != 0) fail(errno);
 #else
@@ -99,4 +99,4 @@ class Journal {
   std::vector<char> buffer_;
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -8,7 +8,7 @@
 
 #include "memory/records.hpp"
 
-namespace recollect {
+namespace relive {
 
 // What a lane's writer tells everyone about it, other processes too. One cache line a lane, so that writers of different
 // lanes do not wait for each other.
@@ -53,4 +53,4 @@ inline Layout layout_of(std::int64_t lanes, std::int64_t span, const std::vector
   return layout;
 }
 
-}  // namespace recollect
+}  // namespace relive

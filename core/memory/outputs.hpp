@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace recollect {
+namespace relive {
 
 // What an output array holds. [B] stands for drawn rows, T for steps of a sequence.
 enum class What : std::int64_t {
@@ -86,4 +86,4 @@ inline bool has_output(const WindowSpec& spec, What what) {
   }
 }
 
-}  // namespace recollect
+}  // namespace relive

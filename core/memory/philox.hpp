@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace recollect {
+namespace relive {
 
 inline void wide_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& high, std::uint64_t& low) {
 #if defined(__SIZEOF_INT128__)
@@ -91,4 +91,4 @@ class Philox {
   std::uint64_t position_ = 0;
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -9,7 +9,7 @@
 #include "memory/forks.hpp"
 #include "memory/slab.hpp"
 
-namespace recollect {
+namespace relive {
 
 class Pool final : public Forkable {
  public:
@@ -73,4 +73,4 @@ class Lease {
   Slab slab_;
 };
 
-}  // namespace recollect
+}  // namespace relive

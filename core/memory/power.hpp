@@ -7,7 +7,7 @@
 
 #include "memory/clones.hpp"
 
-namespace recollect {
+namespace relive {
 
 namespace power_detail {
 
@@ -53,9 +53,9 @@ inline double one(double x, double y) {
 }  // namespace power_detail
 
 // x[i] = x[i]^y. Relative error below 1e-13; x must be a normal positive number.
-RECOLLECT_CLONES inline void powers(double* x, double y, std::int64_t n) {
+RELIVE_CLONES inline void powers(double* x, double y, std::int64_t n) {
   if (y == 1.0) return;
   for (std::int64_t i = 0; i < n; ++i) x[i] = power_detail::one(x[i], y);
 }
 
-}  // namespace recollect
+}  // namespace relive

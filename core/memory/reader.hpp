@@ -12,7 +12,7 @@
 #include "memory/shelf.hpp"
 #include "memory/windows.hpp"
 
-namespace recollect {
+namespace relive {
 
 // A memory at one instant: its lanes, its generator and its sampler's numbers.
 struct Moment {
@@ -323,4 +323,4 @@ class Reader final : public Forkable {
   std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
 };
 
-}  // namespace recollect
+}  // namespace relive

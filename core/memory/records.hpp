@@ -14,7 +14,7 @@
 #include "memory/hash.hpp"
 #include "memory/slab.hpp"
 
-namespace recollect {
+namespace relive {
 
 class Records {
  public:
@@ -74,4 +74,4 @@ class Records {
   std::vector<Lane> lanes_;
 };
 
-}  // namespace recollect
+}  // namespace relive

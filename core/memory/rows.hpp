@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace recollect {
+namespace relive {
 
 enum Flag : std::uint8_t { kTerminated = 1, kTruncated = 2, kClosing = 4, kFirst = 8 };
 constexpr std::uint8_t kEnded = kTerminated | kTruncated;
@@ -39,4 +39,4 @@ struct Steps {
   std::int64_t lane(std::int64_t column) const { return lanes ? lanes[column] : column; }
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -11,7 +11,7 @@
 #include "memory/power.hpp"
 #include "memory/sum_tree.hpp"
 
-namespace recollect {
+namespace relive {
 
 // What a sampler keeps for rows, as bytes.
 struct SamplerState {
@@ -355,4 +355,4 @@ class PrioritizedSampler final : public Sampler {
   std::vector<std::int64_t> leaves_;
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -13,7 +13,7 @@
 
 #include "memory/clones.hpp"
 
-namespace recollect {
+namespace relive {
 
 struct Episodes {
   std::int64_t time, width;
@@ -42,7 +42,7 @@ inline Real unless(int flag, Real value) {
 
 // One row of generalised advantage estimation (Schulman et al., 2016, eq. 16); `carry` holds the row after it.
 template <class Real>
-RECOLLECT_CLONES inline void gae_row(std::int64_t n, const Real* __restrict reward, const Real* __restrict value,
+RELIVE_CLONES inline void gae_row(std::int64_t n, const Real* __restrict reward, const Real* __restrict value,
                                      const Real* __restrict next_value, const std::uint8_t* __restrict terminated,
                                      const std::uint8_t* __restrict truncated, Real gamma, Real lambda,
                                      Real* __restrict carry, Real* __restrict advantage, Real* __restrict returns) {
@@ -156,4 +156,4 @@ void retrace(const Episodes& e, const Real* reward, const Real* q, const Real* n
   }
 }
 
-}  // namespace recollect
+}  // namespace relive

@@ -24,7 +24,7 @@
 #include "memory/timeline.hpp"
 #include "memory/trouble.hpp"
 
-namespace recollect {
+namespace relive {
 
 class Shelf final : public Forkable {
  public:
@@ -175,4 +175,4 @@ class Shelf final : public Forkable {
   bool midway_ = false;
 };
 
-}  // namespace recollect
+}  // namespace relive

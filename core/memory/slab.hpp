@@ -16,10 +16,10 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/mman.h>
 #include <unistd.h>
-#define RECOLLECT_MMAP 1
+#define RELIVE_MMAP 1
 #endif
 
-namespace recollect {
+namespace relive {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
@@ -28,7 +28,7 @@ class Slab {
   Slab() = default;
   explicit Slab(std::size_t bytes) : bytes_(bytes) {
     if (bytes == 0) return;
-#ifdef RECOLLECT_MMAP
+#ifdef RELIVE_MMAP
     // Over-reserve so that the start can be aligned; untouched pages cost nothing.
     mapped_ = bytes >= kHugePage ? bytes + kHugePage : bytes;
     void* raw = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -51,7 +51,7 @@ class Slab {
   // The bytes of an open file from an offset on, which must be a multiple of a page. What is written here is seen by
   // everyone who maps them; the file may be closed.
   Slab(int file, std::size_t offset, std::size_t bytes) : bytes_(bytes), mapped_(bytes) {
-#ifdef RECOLLECT_MMAP
+#ifdef RELIVE_MMAP
     void* raw = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
     if (raw == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mapping the file");
     raw_ = data_ = static_cast<char*>(raw);
@@ -85,7 +85,7 @@ class Slab {
 
   // Gives memory whose contents do not matter back to the system, as far as whole pages allow. A file keeps its bytes.
   void discard(char* from, std::size_t bytes) {
-#if defined(RECOLLECT_MMAP) && defined(__linux__)  // elsewhere the contents may stay, and come back
+#if defined(RELIVE_MMAP) && defined(__linux__)  // elsewhere the contents may stay, and come back
     if (guard_ != nullptr) return;
     const std::uintptr_t page = bytes_ >= kHugePage ? kHugePage : 4096;
     const auto at = reinterpret_cast<std::uintptr_t>(from);
@@ -107,7 +107,7 @@ class Slab {
   }
   void release() {
     if (raw_ == nullptr) return;
-#ifdef RECOLLECT_MMAP
+#ifdef RELIVE_MMAP
     if (guard_ != nullptr) Guards::forget(guard_);
     munmap(raw_, mapped_);
 #else
@@ -124,7 +124,7 @@ class Slab {
 
 // Puts the bytes of a mapped file on disk; returns once they are there.
 inline void sync_pages(char* from, std::size_t bytes) {
-#ifdef RECOLLECT_MMAP
+#ifdef RELIVE_MMAP
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t before = reinterpret_cast<std::uintptr_t>(from) % page;
   if (msync(from - before, bytes + before, MS_SYNC) != 0)
@@ -135,4 +135,4 @@ inline void sync_pages(char* from, std::size_t bytes) {
 #endif
 }
 
-}  // namespace recollect
+}  // namespace relive

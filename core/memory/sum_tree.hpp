@@ -10,7 +10,7 @@
 #include "memory/copy.hpp"
 #include "memory/slab.hpp"
 
-namespace recollect {
+namespace relive {
 
 class SumTree {
  public:
@@ -200,4 +200,4 @@ class SumTree {
   std::int64_t count_ = 0;
 };
 
-}  // namespace recollect
+}  // namespace relive

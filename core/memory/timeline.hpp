@@ -13,7 +13,7 @@
 #include "memory/records.hpp"
 #include "memory/trouble.hpp"
 
-namespace recollect {
+namespace relive {
 
 class Timeline {
  public:
@@ -533,4 +533,4 @@ class Timeline {
   std::vector<Cursor> cursors_;
 };
 
-}  // namespace recollect
+}  // namespace relive

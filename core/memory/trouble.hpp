@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <exception>
 
-namespace recollect {
+namespace relive {
 
 // A lane of shared memory whose numbers cannot be what a writer left there.
 struct DamagedLane : std::exception {
@@ -26,4 +26,4 @@ struct NotLogged : std::exception {
   int error;
 };
 
-}  // namespace recollect
+}  // namespace relive

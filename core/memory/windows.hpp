@@ -8,7 +8,7 @@
 #include "memory/copy.hpp"
 #include "memory/outputs.hpp"
 
-namespace recollect {
+namespace relive {
 
 // Consecutive rows of one lane that go to consecutive places of one sample.
 struct Run {
@@ -442,4 +442,4 @@ class Window {
   std::vector<std::int64_t> burns_, lengths_, offsets_;
 };
 
-}  // namespace recollect
+}  // namespace relive

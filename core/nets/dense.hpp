@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace recollect::dense {
+namespace relive::dense {
 
 using Index = std::ptrdiff_t;
 
@@ -56,13 +56,13 @@ struct Kernel {
   void (*ungate)(Index rows, Index units, float* records, float* grad);
 };
 extern const Kernel kPlainKernel;
-#if defined(RECOLLECT_AVX2)
+#if defined(RELIVE_AVX2)
 extern const Kernel kAvx2Kernel;
 #endif
 
 // The one for this processor.
 inline const Kernel& kernel() {
-#if defined(RECOLLECT_AVX2)
+#if defined(RELIVE_AVX2)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2Kernel;
 #endif
   return kPlainKernel;
@@ -83,4 +83,4 @@ inline void pack(const Kernel& kernel, const float* from, Index depth, Index col
         to[k * kernel.cols + i] = c + i < cols ? from[k * row + (c + i) * col] : 0;
 }
 
-}  // namespace recollect::dense
+}  // namespace relive::dense

@@ -1,4 +1,4 @@
 // Compiled for processors with AVX2 and FMA; called only there.
-#define RECOLLECT_KERNEL kAvx2Kernel
-#define RECOLLECT_LANES 8
+#define RELIVE_KERNEL kAvx2Kernel
+#define RELIVE_LANES 8
 #include "nets/dense_kernel.inl"

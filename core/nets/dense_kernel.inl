@@ -1,6 +1,6 @@
 // Products of small matrices by tiles, included once for each kind of processor: everything here has internal linkage,
-// so that no code for the newer ones is linked where older ones would run it. RECOLLECT_KERNEL names what
-// comes out, RECOLLECT_LANES says how many numbers a vector of that processor holds.
+// so that no code for the newer ones is linked where older ones would run it. RELIVE_KERNEL names what
+// comes out, RELIVE_LANES says how many numbers a vector of that processor holds.
 
 #include <cmath>
 #include <cstdint>
@@ -9,30 +9,30 @@
 
 #include "nets/dense.hpp"
 
-#if defined(__AVX__) && RECOLLECT_LANES == 8
+#if defined(__AVX__) && RELIVE_LANES == 8
 #include <immintrin.h>
 #endif
 
 #if defined(__GNUC__)
-#define RECOLLECT_INLINE inline __attribute__((always_inline))
+#define RELIVE_INLINE inline __attribute__((always_inline))
 #else
-#define RECOLLECT_INLINE inline
+#define RELIVE_INLINE inline
 #endif
 
-namespace recollect::dense {
+namespace relive::dense {
 namespace {
 
-constexpr int kRows = 6, kLanes = RECOLLECT_LANES, kCols = 2 * kLanes;  // a tile: 12 vectors of sums
+constexpr int kRows = 6, kLanes = RELIVE_LANES, kCols = 2 * kLanes;  // a tile: 12 vectors of sums
 constexpr float kLeak = 0.01f;
 
 #if defined(__GNUC__)
 typedef float Vec __attribute__((vector_size(4 * kLanes)));
-RECOLLECT_INLINE Vec splat(float x) { return x - Vec{}; }
-RECOLLECT_INLINE Vec where_negative(Vec x, Vec yes, Vec no) { return x < Vec{} ? yes : no; }
-RECOLLECT_INLINE Vec where_positive(Vec x, Vec yes, Vec no) { return x > Vec{} ? yes : no; }
+RELIVE_INLINE Vec splat(float x) { return x - Vec{}; }
+RELIVE_INLINE Vec where_negative(Vec x, Vec yes, Vec no) { return x < Vec{} ? yes : no; }
+RELIVE_INLINE Vec where_positive(Vec x, Vec yes, Vec no) { return x > Vec{} ? yes : no; }
 typedef std::uint32_t Bits __attribute__((vector_size(4 * kLanes)));
 // Two to the power that stands in the last bits.
-RECOLLECT_INLINE Vec power_of_two(Vec x) {
+RELIVE_INLINE Vec power_of_two(Vec x) {
   Bits bits;
   std::memcpy(&bits, &x, sizeof bits);
   bits = (bits << 23) + 0x3f800000u;
@@ -40,12 +40,12 @@ RECOLLECT_INLINE Vec power_of_two(Vec x) {
   return x;
 }
 // b if either is not a number
-#if defined(__AVX__) && RECOLLECT_LANES == 8
-RECOLLECT_INLINE Vec lower(Vec a, Vec b) { return _mm256_min_ps(a, b); }
-RECOLLECT_INLINE Vec higher(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+#if defined(__AVX__) && RELIVE_LANES == 8
+RELIVE_INLINE Vec lower(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+RELIVE_INLINE Vec higher(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 #else
-RECOLLECT_INLINE Vec lower(Vec a, Vec b) { return a < b ? a : b; }
-RECOLLECT_INLINE Vec higher(Vec a, Vec b) { return a > b ? a : b; }
+RELIVE_INLINE Vec lower(Vec a, Vec b) { return a < b ? a : b; }
+RELIVE_INLINE Vec higher(Vec a, Vec b) { return a > b ? a : b; }
 #endif
 #else
 struct Vec {
@@ -103,7 +103,7 @@ inline Vec higher(Vec a, Vec b) {
 
 // `Whole`: a vector lies there; else only some of its numbers do, and the rest are zeros.
 template <bool Whole>
-RECOLLECT_INLINE Vec load(const float* from, Index some = kLanes) {
+RELIVE_INLINE Vec load(const float* from, Index some = kLanes) {
   Vec value = splat(0);
   if constexpr (Whole)
     std::memcpy(&value, from, sizeof value);
@@ -112,7 +112,7 @@ RECOLLECT_INLINE Vec load(const float* from, Index some = kLanes) {
   return value;
 }
 template <bool Whole>
-RECOLLECT_INLINE void store(float* to, Vec value, Index some = kLanes) {
+RELIVE_INLINE void store(float* to, Vec value, Index some = kLanes) {
   if constexpr (Whole)
     std::memcpy(to, &value, sizeof value);
   else if (some > 0)
@@ -121,7 +121,7 @@ RECOLLECT_INLINE void store(float* to, Vec value, Index some = kLanes) {
 
 // exp as a power of two and a polynomial, of what lies from -20 to 20 or is put there. Added to a number whose last bit
 // counts one, the exponent is rounded, and stands in the bits.
-RECOLLECT_INLINE Vec exp_of(Vec x) {
+RELIVE_INLINE Vec exp_of(Vec x) {
   constexpr float kOnes = 12582912.0f;
   const Vec y = higher(splat(-20), lower(splat(20), x));
   const Vec shifted = y * splat(1.44269504f) + splat(kOnes), n = shifted - splat(kOnes);
@@ -131,11 +131,11 @@ RECOLLECT_INLINE Vec exp_of(Vec x) {
   const Vec low = splat(0.5f) + r * splat(1.6666667e-1f);
   return ((splat(1) + r) + rr * (low + rr * high)) * power_of_two(shifted);
 }
-RECOLLECT_INLINE Vec tanh_of(Vec x) { return splat(1) - splat(2) / (exp_of(x + x) + splat(1)); }
+RELIVE_INLINE Vec tanh_of(Vec x) { return splat(1) - splat(2) / (exp_of(x + x) + splat(1)); }
 
 // What is not a number stays so.
 template <Rule R>
-RECOLLECT_INLINE Vec act(Vec x) {
+RELIVE_INLINE Vec act(Vec x) {
   if constexpr (R == Rule::kRelu) {
     return where_negative(x, splat(0), x);
   } else if constexpr (R == Rule::kLeaky) {
@@ -147,7 +147,7 @@ RECOLLECT_INLINE Vec act(Vec x) {
 
 // A gradient times the activation's derivative, computed from its output.
 template <Rule R>
-RECOLLECT_INLINE Vec back(Vec grad, Vec given) {
+RELIVE_INLINE Vec back(Vec grad, Vec given) {
   if constexpr (R == Rule::kRelu)
     return where_positive(given, grad, splat(0));
   else if constexpr (R == Rule::kLeaky)
@@ -158,7 +158,7 @@ RECOLLECT_INLINE Vec back(Vec grad, Vec given) {
 
 // One tile: M rows and V vectors of columns, of which `width` count if they are not whole.
 template <Kind K, Rule R, int M, int V, bool Whole>
-RECOLLECT_INLINE void tile(const Product& p, Index r, Index c, Index width, const float* panel, Index step) {
+RELIVE_INLINE void tile(const Product& p, Index r, Index c, Index width, const float* panel, Index step) {
   Vec sum[M][V];
   for (int m = 0; m < M; ++m)
     for (int v = 0; v < V; ++v) {
@@ -192,7 +192,7 @@ RECOLLECT_INLINE void tile(const Product& p, Index r, Index c, Index width, cons
 }
 
 template <Kind K, Rule R, int V, bool Whole>
-RECOLLECT_INLINE void strip(const Product& p, Index r, Index rows, Index c, Index width, const float* panel,
+RELIVE_INLINE void strip(const Product& p, Index r, Index rows, Index c, Index width, const float* panel,
                             Index step) {
   switch (rows) {
     case 1: return tile<K, R, 1, V, Whole>(p, r, c, width, panel, step);
@@ -258,7 +258,7 @@ void multiply_any(const Product& product, Kind kind, Rule rule, float* scratch) 
 
 // Calls with where each vector of a line begins, and whether all of it lies there.
 template <class Do>
-RECOLLECT_INLINE void by_vectors(Index size, const Do& work) {
+RELIVE_INLINE void by_vectors(Index size, const Do& work) {
   Index at = 0;
   for (; at + kLanes <= size; at += kLanes) work(std::true_type{}, at);
   if (at < size) work(std::false_type{}, at);
@@ -318,6 +318,6 @@ void ungate(Index rows, Index units, float* records, float* grad) {
 
 }  // namespace
 
-const Kernel RECOLLECT_KERNEL{kCols, multiply_any, sum_rows, gate, ungate};
+const Kernel RELIVE_KERNEL{kCols, multiply_any, sum_rows, gate, ungate};
 
-}  // namespace recollect::dense
+}  // namespace relive::dense

@@ -1,3 +1,3 @@
-#define RECOLLECT_KERNEL kPlainKernel
-#define RECOLLECT_LANES 4
+#define RELIVE_KERNEL kPlainKernel
+#define RELIVE_LANES 4
 #include "nets/dense_kernel.inl"

@@ -11,7 +11,7 @@
 #include "nets/dense.hpp"
 #include "nets/values.hpp"
 
-namespace recollect {
+namespace relive {
 
 class Perceptrons {
  public:
@@ -218,4 +218,4 @@ class Perceptrons {
   const dense::Kernel& kernel_;
 };
 
-}  // namespace recollect
+}  // namespace relive

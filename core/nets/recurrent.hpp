@@ -16,7 +16,7 @@
 #include "nets/dense.hpp"
 #include "nets/values.hpp"
 
-namespace recollect {
+namespace relive {
 
 class Recurrent {
  public:
@@ -231,4 +231,4 @@ class Recurrent {
   const dense::Kernel& kernel_;
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace recollect {
+namespace relive {
 
 // Values [groups, rows, columns]; columns are next to each other.
 struct Values {
@@ -12,4 +12,4 @@ struct Values {
   float* at(std::ptrdiff_t g, std::ptrdiff_t r) const { return data + g * group + r * row; }
 };
 
-}  // namespace recollect
+}  // namespace relive

@@ -12,8 +12,8 @@ from lstm_plain import rnn_state, rnn_step
 from qmix_plain import layers
 from torch import Tensor
 
-from recollect.agents.coma import COMA
-from recollect.learn.distributions import gumbel
+from relive.agents.coma import COMA
+from relive.learn.distributions import gumbel
 
 
 class PlainCOMA:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from recollect.agents.dqn import DQN
-from recollect.learn.noisy import draw_noise
+from relive.agents.dqn import DQN
+from relive.learn.noisy import draw_noise
 
 
 class PlainDQN:

@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from recollect import envs
-from recollect.envs.one_agent import OneAgent
+from relive import envs
+from relive.envs.one_agent import OneAgent
 
 __all__ = ["lonely"]
 

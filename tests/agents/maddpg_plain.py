@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from recollect import envs
-from recollect.agents.maddpg import MADDPG, MADDPGConfig
-from recollect.learn import StackedMLP
+from relive import envs
+from relive.agents.maddpg import MADDPG, MADDPGConfig
+from relive.learn import StackedMLP
 
 EPS = 1e-5
 """Adam's. With less, the step of a gradient that is nearly nothing is made of its rounding."""

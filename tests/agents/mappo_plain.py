@@ -12,7 +12,7 @@ from lstm_plain import rnn_state, rnn_step
 from qmix_plain import layers
 from torch import Tensor
 
-from recollect.agents.mappo import MAPPO
+from relive.agents.mappo import MAPPO
 
 ACTIVATIONS: dict[str, Any] = {"relu": torch.relu, "tanh": torch.tanh}
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
-from recollect.agents.masac import MASAC
-from recollect.learn.distributions import gumbel
+from relive.agents.masac import MASAC
+from relive.learn.distributions import gumbel
 
 
 class PlainMASAC:

@@ -13,7 +13,7 @@ from qmix_plain import layers
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from recollect.agents.ppo import PPO
+from relive.agents.ppo import PPO
 
 
 class PlainPPO:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recollect.agents.qmix import QMIX, QMIXConfig
+from relive.agents.qmix import QMIX, QMIXConfig
 
 
 def layers(flat: Tensor, shapes: list[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:

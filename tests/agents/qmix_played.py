@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recollect import envs
-from recollect.agents.qmix import QMIX, QMIXConfig
+from relive import envs
+from relive.agents.qmix import QMIX, QMIXConfig
 
 SMALL: dict[str, Any] = {
     "hidden": 9,

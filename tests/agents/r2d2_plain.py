@@ -10,7 +10,7 @@ import torch
 from lstm_plain import rnn_state, rnn_step
 from torch import Tensor
 
-from recollect.agents.r2d2 import R2D2
+from relive.agents.r2d2 import R2D2
 
 
 def h(x: float) -> float:

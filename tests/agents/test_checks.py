@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from recollect.agents.checks import AT_LEAST_0, Bounds, check
-from recollect.errors import OptionError
+from relive.agents.checks import AT_LEAST_0, Bounds, check
+from relive.errors import OptionError
 
 
 @dataclass(frozen=True)

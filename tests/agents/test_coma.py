@@ -10,10 +10,10 @@ import torch
 from coma_plain import PlainCOMA
 from mappo_plain import Player
 
-from recollect import envs
-from recollect.agents.coma import COMA, COMAConfig
-from recollect.agents.rollout_batches import read_epochs
-from recollect.errors import OptionError
+from relive import envs
+from relive.agents.coma import COMA, COMAConfig
+from relive.agents.rollout_batches import read_epochs
+from relive.errors import OptionError
 
 SMALL: dict[str, Any] = {"hidden": (6,), "rollout": 5, "actor_lr": 1e-2, "critic_lr": 1e-2, "eps": 1e-3}
 SMALL |= {"critic_epochs": 2, "minibatches": 1, "target_update_interval": 2}
@@ -78,7 +78,7 @@ def test_the_baseline_by_three_numbers() -> None:
 
 def learner_rows(player: Player) -> Any:
     """All steps of a rollout as tensors."""
-    from recollect.tensors import to_torch
+    from relive.tensors import to_torch
 
     return to_torch(player.memory.rows())
 

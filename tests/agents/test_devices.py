@@ -14,9 +14,9 @@ from maddpg_plain import filled
 from test_mappo import made
 from test_qmix import SMALL, played
 
-from recollect.agents.maddpg import MADDPG, MADDPGConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.agents.rollout_batches import read_epochs
+from relive.agents.maddpg import MADDPG, MADDPGConfig
+from relive.agents.qmix import QMIXConfig
+from relive.agents.rollout_batches import read_epochs
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
 

@@ -12,11 +12,11 @@ from dqn_plain import NOISY, PlainDQN
 from gymnasium import spaces
 from lonely_world import lonely
 
-from recollect import envs
-from recollect.agents.dqn import DQN, DQNConfig
-from recollect.agents.q_actor import QActor
-from recollect.envs.one_agent import OneAgent
-from recollect.errors import OptionError
+from relive import envs
+from relive.agents.dqn import DQN, DQNConfig
+from relive.agents.q_actor import QActor
+from relive.envs.one_agent import OneAgent
+from relive.errors import OptionError
 
 SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 9, "capacity": 300, "lr": 1e-2}
 RAINBOW: dict[str, Any] = {**DQNConfig().presets["rainbow"], "atoms": 7, "v_min": -6.0, "v_max": 6.0}

@@ -10,11 +10,11 @@ import pytest
 import torch
 from maddpg_plain import filled, stacks
 
-from recollect import envs
-from recollect.agents.maddpg import MADDPG, MADDPGConfig
-from recollect.tensors import to_torch
-from recollect.train import run
-from recollect.train.checkpoint import load_memory
+from relive import envs
+from relive.agents.maddpg import MADDPG, MADDPGConfig
+from relive.tensors import to_torch
+from relive.train import run
+from relive.train.checkpoint import load_memory
 
 
 def test_a_member_plays_whole_episodes_and_rows_say_which(tmp_path: Path) -> None:

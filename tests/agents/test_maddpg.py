@@ -12,11 +12,11 @@ from gymnasium import spaces
 from maddpg_plain import Plain, as_module, filled, stacks
 from torch import nn
 
-import recollect as rc
-from recollect import envs
-from recollect.agents.maddpg import MADDPG, MADDPGConfig
-from recollect.envs.interface import AgentGroup
-from recollect.tensors import to_torch
+import relive as rl
+from relive import envs
+from relive.agents.maddpg import MADDPG, MADDPGConfig
+from relive.envs.interface import AgentGroup
+from relive.tensors import to_torch
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("simple_spread", {}, {}),
@@ -312,7 +312,7 @@ def test_weights_of_priorities_count() -> None:
     ],
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         MADDPG(MADDPGConfig(**settings), envs.make("simple_tag").groups, seed=0)
     assert str(caught.value) == message
 

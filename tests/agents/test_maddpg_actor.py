@@ -10,9 +10,9 @@ import torch
 from gymnasium import spaces
 from maddpg_plain import filled, stacks
 
-from recollect import envs
-from recollect.agents.maddpg import MADDPG, MADDPGConfig
-from recollect.envs.interface import AgentGroup
+from relive import envs
+from relive.agents.maddpg import MADDPG, MADDPGConfig
+from relive.envs.interface import AgentGroup
 
 
 def test_acting_changes_nothing_in_the_learner() -> None:

@@ -12,13 +12,13 @@ import pytest
 import torch
 from mappo_plain import Plain, Player
 
-from recollect import envs
-from recollect.agents.mappo import MAPPO, MAPPOConfig
-from recollect.agents.registry import find
-from recollect.errors import OptionError
-from recollect.learn.agent_networks import Packed
-from recollect.tensors import from_env
-from recollect.train.export import load_agents, save_agents
+from relive import envs
+from relive.agents.mappo import MAPPO, MAPPOConfig
+from relive.agents.registry import find
+from relive.errors import OptionError
+from relive.learn.agent_networks import Packed
+from relive.tensors import from_env
+from relive.train.export import load_agents, save_agents
 
 SMALL: dict[str, Any] = {
     "hidden": (7,),

@@ -11,9 +11,9 @@ import torch
 from gymnasium import spaces
 from masac_plain import PlainMASAC
 
-from recollect import envs
-from recollect.agents.masac import MASAC, MASACConfig
-from recollect.errors import OptionError
+from relive import envs
+from relive.agents.masac import MASAC, MASACConfig
+from relive.errors import OptionError
 
 SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 7, "capacity": 200, "actor_lr": 1e-2, "critic_lr": 1e-2}
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from mappo_plain import Player
 
-from recollect import envs
-from recollect.agents.mappo import MAPPOConfig
-from recollect.agents.mean_field import MeanField
-from recollect.agents.registry import find
+from relive import envs
+from relive.agents.mappo import MAPPOConfig
+from relive.agents.mean_field import MeanField
+from relive.agents.registry import find
 
 BATTLE: dict[str, Any] = {"map_size": 15, "max_episode_steps": 9, "positions": True}
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from coma_plain import _copies, _perceptron
 
-from recollect import envs
-from recollect.agents.interface import Learner
-from recollect.agents.mfq import MFQ, MFQConfig
-from recollect.agents.registry import find
-from recollect.errors import OptionError
+from relive import envs
+from relive.agents.interface import Learner
+from relive.agents.mfq import MFQ, MFQConfig
+from relive.agents.registry import find
+from relive.errors import OptionError
 
 SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 6, "capacity": 200, "lr": 1e-2, "encoder": "flat"}
 

@@ -13,9 +13,9 @@ from lonely_world import lonely
 from mappo_plain import Player
 from ppo_plain import PlainPPO
 
-from recollect.agents.ppo import PPOConfig
-from recollect.agents.registry import find
-from recollect.errors import OptionError
+from relive.agents.ppo import PPOConfig
+from relive.agents.registry import find
+from relive.errors import OptionError
 
 SMALL: dict[str, Any] = {"hidden": (5,), "rollout": 11, "epochs": 2, "minibatches": 1, "lr": 1e-2}
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from qmix_plain import Plain, flats
 from qmix_played import SMALL, played
 
-from recollect import envs
-from recollect.agents.qmix import QMIXConfig
-from recollect.learn import greedy
-from recollect.learn.sequences import pack_sequences
-from recollect.tensors import to_torch
+from relive import envs
+from relive.agents.qmix import QMIXConfig
+from relive.learn import greedy
+from relive.learn.sequences import pack_sequences
+from relive.tensors import to_torch
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("marines_3v3", {"td_lambda": 0}, {}),

@@ -7,8 +7,8 @@ import torch
 from qmix_played import SMALL, played
 from scipy.stats import chisquare
 
-from recollect import envs
-from recollect.agents.qmix import QMIXConfig
+from relive import envs
+from relive.agents.qmix import QMIXConfig
 
 
 def test_states_begin_anew_where_episodes_end() -> None:

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import pytest
 
-from recollect import envs, train
-from recollect.agents.qmix import QMIXConfig
-from recollect.errors import OptionError
+from relive import envs, train
+from relive.agents.qmix import QMIXConfig
+from relive.errors import OptionError
 
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "video": False}
 

@@ -11,9 +11,9 @@ import torch
 from lonely_world import lonely
 from r2d2_plain import PlainR2D2
 
-from recollect.agents.r2d2 import R2D2Config
-from recollect.agents.registry import find
-from recollect.errors import OptionError
+from relive.agents.r2d2 import R2D2Config
+from relive.agents.registry import find
+from relive.errors import OptionError
 
 SMALL: dict[str, Any] = {"hidden": 5, "batch_size": 9, "capacity": 300, "lr": 1e-2}
 

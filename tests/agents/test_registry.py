@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect import cli, train
-from recollect.agents import registry
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.cli.importing import import_typed
-from recollect.train import checkpoint
-from recollect.train.config_file import read_config
+import relive as rl
+from relive import cli, train
+from relive.agents import registry
+from relive.agents.maddpg import MADDPGConfig
+from relive.cli.importing import import_typed
+from relive.train import checkpoint
+from relive.train.config_file import read_config
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_algorithm.py"
 FEW = ["--num-envs", "4", "--eval-every", "1000", "--eval-episodes", "4", "--save-every", "500", "--no-video"]
 
 WORLD = """
 import gymnasium, numpy as np
-from recollect import envs
+from relive import envs
 
 class Corridor(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 1, (1,))
@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "own_world.py").write_text(WORLD)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    from recollect.envs.registry import _ENTRIES
+    from relive.envs.registry import _ENTRIES
 
     kept = [(known, dict(known)) for known in (registry._ALGORITHMS, _ENTRIES)]
     yield tmp_path
@@ -76,7 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def forget() -> None:
     """As a new process would be: nothing of one's own is known."""
-    from recollect.envs.registry import _ENTRIES
+    from relive.envs.registry import _ENTRIES
 
     for name in ("own_algorithm", "own_world"):
         sys.modules.pop(name, None)
@@ -90,7 +90,7 @@ def test_the_whole_life_of_an_algorithm(folder: Path, capsys: pytest.CaptureFixt
     command = ["train", "--import", "own_algorithm", "reinforce", "simple_spread", *FEW]
     assert cli.main([*command, "--steps", "6000", "--folder", "whole"]) == 0
     process = subprocess.Popen(
-        [sys.executable, "-m", "recollect", *command, "--steps", "6000", "--folder", "killed"],
+        [sys.executable, "-m", "relive", *command, "--steps", "6000", "--folder", "killed"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -172,7 +172,7 @@ def test_rollouts_go_on_where_environments_begin_anew(folder: Path) -> None:
     few = [*FEW[:2], "--eval-every", "5000", "--eval-episodes", "2", "--no-video", "--rollout", "20"]
     command = ["train", "--import", "own_algorithm", "reinforce", "gymnasium:CartPole-v1", *few]
     assert cli.main([*command, "--steps", "1000", "--folder", "run"]) == 0  # 12 rollouts of 80 steps, and a half
-    kept = checkpoint.load_memory(folder / "run", rc.Rollout)
+    kept = checkpoint.load_memory(folder / "run", rl.Rollout)
     assert len(kept) == 40
     assert cli.main(["train", "--resume", "run", "--steps", "3000"]) == 0
     assert np.isfinite(checkpoint.load_checkpoint(folder / "run")["metrics"]["train/value_loss"])
@@ -195,7 +195,7 @@ class Half:
     ],
 )
 def test_what_cannot_be_registered(make: Any, name: str, message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         registry.register(name)(make)
     assert str(caught.value) == message
     assert name not in registry.algorithms()
@@ -203,7 +203,7 @@ def test_what_cannot_be_registered(make: Any, name: str, message: str) -> None:
 
 def test_a_name_that_is_taken(folder: Path) -> None:
     with pytest.raises(
-        rc.errors.OptionError, match=r"^name must not be taken, got 'maddpg'\. recollect\.agents\.maddpg"
+        rl.errors.OptionError, match=r"^name must not be taken, got 'maddpg'\. relive\.agents\.maddpg"
     ):
 
         @registry.register("maddpg")
@@ -211,5 +211,5 @@ def test_a_name_that_is_taken(folder: Path) -> None:
         class Other:
             schedule = memory = learner = len
 
-    with pytest.raises(rc.errors.OptionError, match=r"^import must name a module that can be imported, got 'nowhere'"):
+    with pytest.raises(rl.errors.OptionError, match=r"^import must name a module that can be imported, got 'nowhere'"):
         import_typed(["--import", "nowhere"])

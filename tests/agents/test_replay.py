@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import recollect as rc
-from recollect.agents.replay import replay_memory, sampler_of
+import relive as rl
+from relive.agents.replay import replay_memory, sampler_of
 
-SCHEMA = rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8"))
+SCHEMA = rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8"))
 DEFAULTS = {"capacity": 1000, "n_step": 3, "gamma": 0.9, "per_alpha": 0.0}
 
 
@@ -29,7 +29,7 @@ def test_rows_are_rounded_to_whole_lanes_and_are_never_too_few() -> None:
 
 def test_windows_and_frames_are_the_settings() -> None:
     memory = replay_memory(settings(frame_stack=4), SCHEMA, lanes=1, seed=0, storage=None)
-    assert memory.window == rc.NStep(3, gamma=0.9)
+    assert memory.window == rl.NStep(3, gamma=0.9)
     assert dict(memory.stack) == {"obs": 4}
     assert not replay_memory(settings(), SCHEMA, lanes=1, seed=0, storage=None).stack
 
@@ -37,13 +37,13 @@ def test_windows_and_frames_are_the_settings() -> None:
 @pytest.mark.parametrize(
     ("changed", "sampler"),
     [
-        ({}, rc.Uniform()),
-        ({"per_beta": 0.4, "per_beta_steps": 100, "update_every": 4}, rc.Uniform()),
-        ({"per_alpha": 0.6}, rc.Prioritized(alpha=0.6)),
-        ({"per_alpha": 0.6, "per_beta": 0.4, "per_beta_steps": 0, "update_every": 4}, rc.Prioritized(0.6, beta=0.4)),
+        ({}, rl.Uniform()),
+        ({"per_beta": 0.4, "per_beta_steps": 100, "update_every": 4}, rl.Uniform()),
+        ({"per_alpha": 0.6}, rl.Prioritized(alpha=0.6)),
+        ({"per_alpha": 0.6, "per_beta": 0.4, "per_beta_steps": 0, "update_every": 4}, rl.Prioritized(0.6, beta=0.4)),
         (
             {"per_alpha": 0.6, "per_beta": 0.4, "per_beta_steps": 100, "update_every": 4},
-            rc.Prioritized(0.6, beta=rc.Linear(0.4, 1.0, steps=25)),  # a batch every four steps
+            rl.Prioritized(0.6, beta=rl.Linear(0.4, 1.0, steps=25)),  # a batch every four steps
         ),
     ],
 )

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from recollect.agents.reward_stats import RewardStats
+from relive.agents.reward_stats import RewardStats
 
 
 @pytest.mark.parametrize(

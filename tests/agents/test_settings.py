@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from recollect.agents import registry
-from recollect.cli import main
+from relive.agents import registry
+from relive.cli import main
 
 
 @pytest.mark.parametrize("name", sorted(registry.algorithms()))

@@ -12,10 +12,10 @@ from gymnasium import spaces
 from lonely_world import lonely
 from off_policy_plain import PlainSAC, PlainTD3
 
-from recollect.agents.registry import find
-from recollect.agents.sac import SACConfig
-from recollect.agents.td3 import TD3Config
-from recollect.errors import OptionError
+from relive.agents.registry import find
+from relive.agents.sac import SACConfig
+from relive.agents.td3 import TD3Config
+from relive.errors import OptionError
 
 SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 7, "capacity": 300, "actor_lr": 1e-2, "critic_lr": 1e-2}
 

@@ -1,11 +1,11 @@
-"""recollect algorithms."""
+"""relive algorithms."""
 
 from __future__ import annotations
 
 import pytest
 
-from recollect import cli
-from recollect.agents.registry import algorithms
+from relive import cli
+from relive.agents.registry import algorithms
 
 
 def test_every_algorithm_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,13 @@
-"""The command recollect itself."""
+"""The command relive itself."""
 
 from __future__ import annotations
 
 import pytest
 
-import recollect as rc
-from recollect import cli
+import relive as rl
+from relive import cli
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"recollect {rc.__version__}\n"
+    assert capsys.readouterr().out == f"relive {rl.__version__}\n"

@@ -1,10 +1,10 @@
-"""recollect envs."""
+"""relive envs."""
 
 from __future__ import annotations
 
 import pytest
 
-from recollect import cli, envs
+from relive import cli, envs
 
 
 def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:

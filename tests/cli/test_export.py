@@ -1,4 +1,4 @@
-"""recollect export."""
+"""relive export."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect import cli, train
-from recollect.agents.maddpg import MADDPGConfig
+from relive import cli, train
+from relive.agents.maddpg import MADDPGConfig
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 

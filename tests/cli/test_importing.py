@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.importing import import_from_here, import_typed, taken
-from recollect.errors import OptionError
+from relive.cli.importing import import_from_here, import_typed, taken
+from relive.errors import OptionError
 
 
 def test_modules_of_this_folder_come_after_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""recollect inspect: what a memory holds."""
+"""relive inspect: what a memory holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from small_runs import three_seeds
 
-from recollect import cli, train
+from relive import cli, train
 
 
 @pytest.fixture(scope="module")

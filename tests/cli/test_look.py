@@ -1,4 +1,4 @@
-"""recollect eval and watch: runs are looked at again."""
+"""relive eval and watch: runs are looked at again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from matplotlib import pyplot as plt
 from PIL import Image
 from small_runs import three_seeds
 
-from recollect import cli, train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train.loggers import read_metrics
-from recollect.train.replay import load_run
+from relive import cli, train
+from relive.agents.maddpg import MADDPGConfig
+from relive.train.loggers import read_metrics
+from relive.train.replay import load_run
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 

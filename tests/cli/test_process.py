@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recollect.cli.process import settle_process
-from recollect.errors import OptionError
+from relive.cli.process import settle_process
+from relive.errors import OptionError
 
 
 def test_threads_of_torch() -> None:

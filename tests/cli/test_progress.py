@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from recollect.cli import progress
-from recollect.cli.progress import Clock, time_text, with_progress
-from recollect.train import Result
+from relive.cli import progress
+from relive.cli.progress import Clock, time_text, with_progress
+from relive.train import Result
 
 
 def test_a_bar_is_not_drawn_at_every_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """Eight thousand steps in eight seconds; the last one is always shown."""
     now, drawn = [0.0], []
-    monkeypatch.setattr("recollect.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("relive.cli.progress.time.monotonic", lambda: now[0])
     monkeypatch.setattr(progress, "Console", lambda: Console(file=io.StringIO(), force_terminal=True, width=200))
     monkeypatch.setattr(progress.Bars, "update", lambda _, __, **shown: drawn.append(shown))
 
@@ -36,7 +36,7 @@ def test_a_bar_is_not_drawn_at_every_step(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_time_to_go_leaves_warm_up_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand steps a second at first, a hundred later."""
     now = [0.0]
-    monkeypatch.setattr("recollect.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("relive.cli.progress.time.monotonic", lambda: now[0])
     clock = Clock()
     for steps in range(0, 10_001, 100):
         speed, elapsed, left = clock.tick(steps, 10_000)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from recollect import cli
-from recollect.agents.coma import COMAConfig
-from recollect.agents.mappo import MAPPOConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.cli import pymarl
-from recollect.train import RunConfig
-from recollect.train.config_file import read_config
+from relive import cli
+from relive.agents.coma import COMAConfig
+from relive.agents.mappo import MAPPOConfig
+from relive.agents.qmix import QMIXConfig
+from relive.cli import pymarl
+from relive.train import RunConfig
+from relive.train.config_file import read_config
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_names_of_environments(words: str, env: str, options: dict[str, Any], as
         (
             "--config=qmix with env_args.map_name=2s3z",
             "env_args.map_name must be a map of marines, such as MarineMicro_MvsM_4 or 5m_vs_6m, got 2s3z. Other units "
-            "are StarCraft's: `recollect train qmix pymarl:smac.env:StarCraft2Env --option map_name=2s3z` "
+            "are StarCraft's: `relive train qmix pymarl:smac.env:StarCraft2Env --option map_name=2s3z` "
             "plays the real one.",
         ),
         (

@@ -1,4 +1,4 @@
-"""recollect serve."""
+"""relive serve."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def test_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "recollect", "serve", str(tmp_path), "--port", "0"]
+    command = [sys.executable, "-m", "relive", "serve", str(tmp_path), "--port", "0"]
 
     def heed() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # which shells have what runs in the background ignore

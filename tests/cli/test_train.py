@@ -1,4 +1,4 @@
-"""recollect train: every flag, its words, and what is refused."""
+"""relive train: every flag, its words, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from other_settings import other
 
-import recollect as rc
-from recollect import cli
-from recollect.agents.registry import algorithms
-from recollect.cli.flags import parsed_settings
-from recollect.train import RunConfig
-from recollect.train.config_file import read_config
-from recollect.train.loggers import read_metrics
+import relive as rl
+from relive import cli
+from relive.agents.registry import algorithms
+from relive.cli.flags import parsed_settings
+from relive.train import RunConfig
+from relive.train.config_file import read_config
+from relive.train.loggers import read_metrics
 
 SHORT = "--num-envs 8 --eval-episodes 3 --batch-size 32 --hidden 8 --learning-starts 200 --no-video"
 
@@ -53,7 +53,7 @@ def test_every_flag_reaches_its_setting(name: str) -> None:
                     changed_run = dataclasses.replace(changed_run, **{field: value})
                 else:
                     changed = dataclasses.replace(changed, **{field: value})
-            except rc.errors.OptionError:
+            except rl.errors.OptionError:
                 left.append(field)
                 continue
             arguments += typed(field, value)
@@ -132,7 +132,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             ["maddgp", "simple"],
             TYPO,
         ),
-        (["maddpg"], "environment must follow the algorithm, got nothing. `recollect envs` lists them."),
+        (["maddpg"], "environment must follow the algorithm, got nothing. `relive envs` lists them."),
         (["maddpg", "simpel"], "environment must be a known environment, got 'simpel'. Did you mean 'simple'?"),
         (["maddpg", "simple", "--option", "N"], "option must be given as NAME=VALUE, got 'N'"),
         (
@@ -175,7 +175,7 @@ def test_the_command_refuses(
 
 def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "--help"]) == 0
-    assert "usage: recollect train ALGORITHM ENVIRONMENT" in capsys.readouterr().out
+    assert "usage: relive train ALGORITHM ENVIRONMENT" in capsys.readouterr().out
     assert cli.main(["train"]) == 2
     with pytest.raises(SystemExit):
         cli.main(["train", "maddpg", "simple", "--stepz", "3"])
@@ -194,7 +194,7 @@ def test_numbers_as_people_write_them(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(lines) >= 20
     assert "0 of 800 steps  before learning  return -" in lines[0]
     assert re.search(r"800 of 800 steps  [\d,]+ steps/s  \d:\d\d elapsed, 0:00 left  return -\d+\.\d\d", lines[-1])
-    assert f"next: recollect eval {folder} --episodes 1000, or recollect watch {folder}" in said
+    assert f"next: relive eval {folder} --episodes 1000, or relive watch {folder}" in said
     assert read_metrics(tmp_path / "run")[0]["step"] == 0
     for wrong in ("1.5", "1e400", "many"):
         assert cli.main(["train", "--resume", folder, "--steps", wrong]) == 2

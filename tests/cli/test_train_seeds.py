@@ -1,4 +1,4 @@
-"""recollect train --seeds: runs of several seeds, and those that were stopped."""
+"""relive train --seeds: runs of several seeds, and those that were stopped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import recollect as rc
-from recollect import cli
-from recollect.train.replay import load_run
+import relive as rl
+from relive import cli
+from relive.train.replay import load_run
 
 
 def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +47,7 @@ def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (tmp_path / "all" / "seed_4" / "checkpoint.json").read_bytes() == before
     assert "seed_4 is done" in capsys.readouterr().out
     assert load_run(tmp_path / "all" / "seed_7").steps == 600
-    with pytest.raises(rc.errors.OptionError, match="folder must hold runs of these settings"):
+    with pytest.raises(rl.errors.OptionError, match="folder must hold runs of these settings"):
         cli.train.train(["maddpg", "simple", *flags, "--gamma", "0.5"])
 
 

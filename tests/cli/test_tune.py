@@ -1,4 +1,4 @@
-"""recollect tune."""
+"""relive tune."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recollect import cli
-from recollect.train.config_file import read_config
+from relive import cli
+from relive.train.config_file import read_config
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +18,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert cli.main(["tune", "maddpg", "simple_tag", *flags.split(), *more]) == 0
     out = capsys.readouterr().out
     assert out.count("complete") == 3
-    assert "train with the best: recollect train --config" in out
+    assert "train with the best: relive train --config" in out
     assert "gamma" not in out  # it was given
     _, best, _ = read_config(tmp_path / "study" / "best.toml")
     assert best.gamma == 0.9

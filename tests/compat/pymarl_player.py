@@ -8,7 +8,7 @@ import numpy as np
 import torch as th
 
 from pymarl_plain import ACTIONS, AGENTS, GROUPS, SCHEME, blank_episode, one_hot
-from recollect.compat.pymarl import EpisodeBatch, OneHot, PrioritizedReplayBuffer, ReplayBuffer
+from relive.compat.pymarl import EpisodeBatch, OneHot, PrioritizedReplayBuffer, ReplayBuffer
 
 PREPROCESS = {"actions": ("actions_onehot", [OneHot(ACTIONS)])}
 

@@ -10,8 +10,8 @@ import traceback
 import numpy as np
 from gymnasium import spaces
 
-from recollect.compat import drawing
-from recollect.compat.xuance.v1_1.memory_tools import DummyOffPolicyBuffer
+from relive.compat import drawing
+from relive.compat.xuance.v1_1.memory_tools import DummyOffPolicyBuffer
 
 
 def test_a_lock_that_a_thread_of_the_parent_holds() -> None:

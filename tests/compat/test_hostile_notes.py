@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import recollect as rc
-from recollect.compat.xuance.v1_1.memory_tools import DummyOffPolicyBuffer
-from recollect.memory.snapshot.manifest import digest
+import relive as rl
+from relive.compat.xuance.v1_1.memory_tools import DummyOffPolicyBuffer
+from relive.memory.snapshot.manifest import digest
 
 STEP = (np.zeros((2, 3), np.float32), np.zeros(2, int), np.zeros(2), np.zeros(2, bool), np.zeros((2, 3), np.float32))
 VALUES: list[Any] = [None, 0, -1, 2**70, 1.5, "", "x", "../rows", "a" * 5000, [], {}, [[]], True]
@@ -48,10 +48,10 @@ def test_hostile_notes(tmp_path: Path) -> None:
         try:
             again.load(tmp_path)
             again.sample()
-        except rc.errors.RecollectError:
+        except rl.errors.ReliveError:
             refused += 1
     assert refused > 50
     for text in ("", "3", "[]", "[" * 100_000, json.dumps({"buffer": 3, "xxh64": ""})):
         path.write_text(text)
-        with pytest.raises(rc.errors.SnapshotError):
+        with pytest.raises(rl.errors.SnapshotError):
             make().load(tmp_path)

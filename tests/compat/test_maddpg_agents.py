@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-import recollect as rc
-from recollect import envs
-from recollect.compat.maddpg import MADDPG, Actor, Buffer, Critic, make_env
+import relive as rl
+from relive import envs
+from relive.compat.maddpg import MADDPG, Actor, Buffer, Critic, make_env
 
 RANDOM = np.random.default_rng(0)
 
@@ -45,9 +45,9 @@ def test_a_world_of_lists() -> None:
     talkers.reset()
     assert [space.n for space in talkers.action_space] == [15, 15]
     talkers.step([np.eye(15)[7], 2])
-    with pytest.raises(rc.errors.OptionError, match=r"^action_n\[1\] must be 15 numbers, or one from 0 to 14"):
+    with pytest.raises(rl.errors.OptionError, match=r"^action_n\[1\] must be 15 numbers, or one from 0 to 14"):
         talkers.step([np.zeros(15), np.zeros(5)])
-    with pytest.raises(rc.errors.OptionError, match=r"^action_n must have an action for each of 2 agents, got 1"):
+    with pytest.raises(rl.errors.OptionError, match=r"^action_n must have an action for each of 2 agents, got 1"):
         talkers.step([np.zeros(15)])
 
 
@@ -129,7 +129,7 @@ def test_the_loop_of_the_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str
     again.load_model(str(tmp_path))  # nothing there: nothing happens
     (folder / "99_actor_params.pkl").write_bytes(b"no")
     (folder / "99_critic_params.pkl").write_bytes(b"no")
-    with pytest.raises(rc.errors.OptionError, match=r"99_actor_params.pkl must hold the actor of agent 2"):
+    with pytest.raises(rl.errors.OptionError, match=r"99_actor_params.pkl must hold the actor of agent 2"):
         MADDPG(args, 2)
 
 

@@ -12,7 +12,7 @@ import torch as th
 from hypothesis import given, settings
 
 from pymarl_plain import ACTIONS, GROUPS, SCHEME, blank_episode, check, one_hot
-from recollect.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
+from relive.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
 
 PREPROCESS = {"actions": ("actions_onehot", [OneHot(ACTIONS)])}
 

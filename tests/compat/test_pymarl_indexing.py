@@ -9,7 +9,7 @@ import pytest
 import torch as th
 
 from pymarl_plain import ACTIONS, GROUPS, SCHEME
-from recollect.compat.pymarl import EpisodeBatch, OneHot
+from relive.compat.pymarl import EpisodeBatch, OneHot
 
 PREPROCESS = {"actions": ("actions_onehot", [OneHot(ACTIONS)])}
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch as th
 
-from recollect.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
+from relive.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
 
 AGENTS, ACTIONS, OBS, STATE, LIMIT = 3, 5, 7, 6, 12
 
@@ -192,7 +192,7 @@ def check(sample: Any, told: dict[int, list[dict[str, Any]]]) -> None:
             assert not sample[name][k, length + 1 :].any()
 
 
-# ---- recollect-pymarl ----------------------------------------------------------------------------------------------
+# ---- relive-with pymarl --------------------------------------------------------------------------------------------
 
 THEIR_MAIN = """
 import sys
@@ -224,25 +224,30 @@ def their_project(folder: Path) -> Path:
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "recollect.compat.run_pymarl", *arguments]
+    line = [sys.executable, "-m", "relive.compat.command", *arguments]
     return subprocess.run(line, capture_output=True, text=True, timeout=120)
 
 
 def test_the_command_runs_their_main_with_our_buffer(tmp_path: Path) -> None:
-    done = command(str(their_project(tmp_path)), "--", "--config=qmix", "with", "t_max=5")
+    script = str(their_project(tmp_path) / "main.py")
+    done = command("pymarl", "--", script, "--config=qmix", "with", "t_max=5")
     assert done.returncode == 0, done.stderr
+    assert done.stderr == "relive-with: components.episode_buffer is that of relive.compat.pymarl\n"
     first, second = done.stdout.strip().splitlines()
-    assert first == "recollect.compat.pymarl.replay True True"
+    assert first == "relive.compat.pymarl.replay True True"
     assert second.startswith("__main__ their own ['--config=qmix', 'with', 't_max=5'] ReplayBuffer. 1/3 episodes.")
 
 
 def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
-    done = command(str(tmp_path))
+    (tmp_path / "main.py").write_text("")
+    done = command("pymarl", "--", str(tmp_path / "main.py"))
     assert done.returncode == 2
-    assert done.stderr.startswith("SRC_DIR must hold main.py and components, got none in ")
-    done = command(str(tmp_path / "nowhere"), "--")
-    assert "got no folder in" in done.stderr
+    assert done.stderr.startswith("SCRIPT must lie beside the folder components, got none in ")
+    done = command("pymarl", "--", str(tmp_path / "nowhere.py"))
+    assert "SCRIPT must be a file, got " in done.stderr
+    assert "got nothing after --" in command("pymarl").stderr
     done = command("--help")
     assert done.returncode == 0
-    assert done.stdout.startswith("usage: recollect-pymarl SRC_DIR -- ")
+    assert done.stdout.startswith("usage: relive-with pymarl -- ")
     assert command().returncode == 2
+    assert "invalid choice: 'sb3'" in command("sb3", "--", "x.py").stderr

@@ -16,10 +16,10 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from scipy import stats
 
-import recollect as rc
+import relive as rl
 from pymarl_plain import ACTIONS, AGENTS, GROUPS, SCHEME, PlainReplay, check, one_hot
 from pymarl_player import PREPROCESS, Player, numbered
-from recollect.compat.pymarl import EpisodeBatch, OneHot, PrioritizedReplayBuffer, ReplayBuffer
+from relive.compat.pymarl import EpisodeBatch, OneHot, PrioritizedReplayBuffer, ReplayBuffer
 
 
 class Machine(RuleBasedStateMachine):
@@ -165,9 +165,9 @@ def test_samples_are_fair_without_replacement_and_repeat_with_the_seed() -> None
         assert len(set(drawn)) == 2
         counts[drawn] += 1
     assert stats.chisquare(counts).pvalue > 1e-3
-    with pytest.raises(rc.errors.NotEnoughRows, match=r"^buffer must hold 6 episodes, got 5. Ask can_sample before"):
+    with pytest.raises(rl.errors.NotEnoughRows, match=r"^buffer must hold 6 episodes, got 5. Ask can_sample before"):
         buffer.sample(6)
-    with pytest.raises(rc.errors.OptionError, match=r"^batch_size must be a whole number of at least 1, got 0"):
+    with pytest.raises(rl.errors.OptionError, match=r"^batch_size must be a whole number of at least 1, got 0"):
         buffer.sample(0)
 
 
@@ -189,20 +189,20 @@ def test_batches_that_do_not_fit_change_nothing() -> None:
     batch, plain = player.play([5, 2], 6)
     buffer.insert_episode_batch(batch)
     longer, _ = player.play([5], 7)
-    with pytest.raises(rc.errors.OptionError, match=r"^ep_batch must have at most 6 steps, got 7"):
+    with pytest.raises(rl.errors.OptionError, match=r"^ep_batch must have at most 6 steps, got 7"):
         buffer.insert_episode_batch(longer)
     foreign = EpisodeBatch({"speed": {"vshape": 1}}, {}, 1, 6)
     with pytest.raises(KeyError, match=r"name must be one of state, .*, got 'speed'"):
         buffer.insert_episode_batch(foreign)
     wrong = EpisodeBatch({"state": {"vshape": 4}}, {}, 1, 6)
-    with pytest.raises(rc.errors.OptionError, match=r"^state must have shape \[1, 6, 5\], got \[1, 6, 4\]"):
+    with pytest.raises(rl.errors.OptionError, match=r"^state must have shape \[1, 6, 5\], got \[1, 6, 4\]"):
         buffer.insert_episode_batch(wrong)
-    with pytest.raises(rc.errors.OptionError, match=r"^bs must name episodes that are there \(0 to 1\), got 2"):
+    with pytest.raises(rl.errors.OptionError, match=r"^bs must name episodes that are there \(0 to 1\), got 2"):
         buffer.update({"reward": [[1.0]]}, bs=2, ts=0)
     assert buffer.episodes_in_buffer == 2
     check(buffer[:2], plain)
     for size in (0, 1.5, True):
-        with pytest.raises(rc.errors.OptionError, match=r"^buffer_size must be a whole number of at least 1"):
+        with pytest.raises(rl.errors.OptionError, match=r"^buffer_size must be a whole number of at least 1"):
             ReplayBuffer(SCHEME, GROUPS, size, 6)
 
 
@@ -273,7 +273,7 @@ def test_one_hots_that_a_batch_does_not_have_are_made() -> None:
 SEEDED = """
 import sys
 import numpy as np, torch as th
-from recollect.compat.pymarl import EpisodeBatch, ReplayBuffer
+from relive.compat.pymarl import EpisodeBatch, ReplayBuffer
 np.random.seed(int(sys.argv[1]))
 first = np.random.rand()
 scheme = {"x": {"vshape": (1,), "dtype": th.long}}

@@ -7,9 +7,9 @@ import copy
 import pytest
 import torch as th
 
-import recollect as rc
+import relive as rl
 from pymarl_plain import ACTIONS, GROUPS, SCHEME
-from recollect.compat.pymarl import EpisodeBatch, OneHot
+from relive.compat.pymarl import EpisodeBatch, OneHot
 
 PREPROCESS = {"actions": ("actions_onehot", [OneHot(ACTIONS)])}
 
@@ -36,13 +36,13 @@ def test_setup_has_the_documented_shapes_and_dtypes() -> None:
 
 
 def test_schemes_that_cannot_be() -> None:
-    with pytest.raises(rc.errors.OptionError, match=r"^scheme must leave filled to the batch"):
+    with pytest.raises(rl.errors.OptionError, match=r"^scheme must leave filled to the batch"):
         EpisodeBatch({"filled": {"vshape": (1,)}}, {}, 1, 1)
-    with pytest.raises(rc.errors.OptionError, match=r"^groups must have the group of obs, 'agents', got none"):
+    with pytest.raises(rl.errors.OptionError, match=r"^groups must have the group of obs, 'agents', got none"):
         EpisodeBatch({"obs": {"vshape": 3, "group": "agents"}}, {}, 1, 1)
-    with pytest.raises(rc.errors.OptionError, match=r"^preprocess must name values of the scheme \(x\), got 'y'"):
+    with pytest.raises(rl.errors.OptionError, match=r"^preprocess must name values of the scheme \(x\), got 'y'"):
         EpisodeBatch({"x": {"vshape": 3}}, {}, 1, 1, preprocess={"y": ("z", [])})
-    with pytest.raises(rc.errors.OptionError, match=r"^scheme\['x'\] must have a vshape"):
+    with pytest.raises(rl.errors.OptionError, match=r"^scheme\['x'\] must have a vshape"):
         EpisodeBatch({"x": {}}, {}, 1, 1)
-    with pytest.raises(rc.errors.OptionError, match=r"^dtype must be a torch dtype"):
+    with pytest.raises(rl.errors.OptionError, match=r"^dtype must be a torch dtype"):
         EpisodeBatch({"x": {"vshape": 1, "dtype": float}}, {}, 1, 1)

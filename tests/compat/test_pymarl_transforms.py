@@ -7,7 +7,7 @@ from typing import Any
 import torch as th
 
 from pymarl_plain import ACTIONS, GROUPS, SCHEME, shape_of
-from recollect.compat.pymarl import EpisodeBatch, OneHot
+from relive.compat.pymarl import EpisodeBatch, OneHot
 
 
 class Doubled:

@@ -29,7 +29,7 @@ buffer = DummyOffPolicyBuffer(space, space, None, 2, 100, 4)
 for _ in range(3):
     buffer.store(np.zeros((2, 3)), np.zeros((2, 3)), np.ones(2), np.zeros(2), np.ones((2, 3)))
 kinds = (DummyOffPolicyBuffer, MARL_OffPolicyBuffer, OfflineBuffer_D4RL, IC3Net_OnPolicyBuffer_RNN)
-assert all(kind.__module__.startswith("recollect.compat.xuance.") for kind in kinds)
+assert all(kind.__module__.startswith("relive.compat.xuance.") for kind in kinds)
 assert xuance.common.memory_tools is memory_tools and xuance.common.memory_tools.Buffer
 print(*buffer.sample(), *sys.argv[1:])
 """
@@ -37,9 +37,11 @@ print(*buffer.sample(), *sys.argv[1:])
 
 def test_a_program_of_theirs_runs_unchanged(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = ("-m", "recollect.compat.run_xuance", "--")
+    command = ("-m", "relive.compat.command", "xuance", "--")
     done = python(installed(), *command, str(tmp_path / "program.py"), "--env", "CartPole")
     assert done.returncode == 0, done.stderr
+    replaced = "relive-with: the memories of XuanCe 1.4.4 (xuance.common.memory_*) are those of relive.compat.xuance"
+    assert replaced in done.stderr
     assert done.stdout.split() == [
         "obs",
         "actions",
@@ -58,25 +60,25 @@ def test_a_program_of_theirs_runs_unchanged(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--", "no_such.py"), "SCRIPT must be a file, got no_such.py."),
-        (("--",), "SCRIPT must be a file, got none."),
+        (("--",), "SCRIPT must be a file, got nothing after --."),
         (("--version", "2.0", "--", __file__), "version must be from 1.0 to 1.4 of XuanCe, got 2.0."),
     ],
 )
 def test_what_the_command_refuses(arguments: tuple[str, ...], message: str) -> None:
-    done = python(installed(), "-m", "recollect.compat.run_xuance", *arguments)
+    done = python(installed(), "-m", "relive.compat.command", "xuance", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_without_xuance(tmp_path: Path) -> None:
-    done = python(tmp_path, "-m", "recollect.compat.run_xuance", "--", __file__)
+    done = python(tmp_path, "-m", "relive.compat.command", "xuance", "--", __file__)
     assert done.returncode == 2
     assert "xuance must be installed, or its folder on the path, got none." in done.stderr
 
 
 def test_install_comes_first() -> None:
-    program = "import xuance.common\nfrom recollect.compat.xuance import install\ninstall()"
+    program = "import xuance.common\nfrom relive.compat.xuance import install\ninstall()"
     done = python(installed(), "-c", program)
     assert "OptionError: install must be called before xuance is imported, got afterwards." in done.stderr
 
@@ -87,7 +89,7 @@ def test_install_comes_first() -> None:
 )
 def test_which_generation_it_is(version: str, told: str, generation: str) -> None:
     program = f"""
-from recollect.compat.xuance import install
+from relive.compat.xuance import install
 assert install() == {told!r}
 import sys, types
 package = types.ModuleType("xuance")
@@ -103,4 +105,4 @@ if {version!r} < "1.3":
 """
     done = python(installed(version), "-c", program)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"recollect.compat.xuance.{generation}"
+    assert done.stdout.strip() == f"relive.compat.xuance.{generation}"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.compat.xuance.v1_1 import memory_tools_marl as xm
+import relive as rl
+from relive.compat.xuance.v1_1 import memory_tools_marl as xm
 from xuance_marl_world import (
     ACT,
     DIM,
@@ -114,7 +114,7 @@ def test_off_policy_buffers_as_an_agent_drives_them(cls: Any) -> None:
                 np.testing.assert_array_equal(samples["act_mean_next"][k], told[t]["next_mean"][env])
     buffer.clear()
     assert (buffer.ptr, buffer.size) == (0, 0)
-    with pytest.raises(rc.errors.NotEnoughRows):
+    with pytest.raises(rl.errors.NotEnoughRows):
         buffer.sample()
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import recollect as rc
-from recollect.compat.xuance.v1_1 import memory_tools_marl as xm
+import relive as rl
+from relive.compat.xuance.v1_1 import memory_tools_marl as xm
 from xuance_marl_world import (
     ACT,
     DIM,
@@ -57,9 +57,9 @@ def test_a_list_of_times_writes_the_cell_of_every_environment() -> None:
         np.testing.assert_array_equal(buffer.episode_data["terminals"][env, t], data[4][env])
         others = np.arange(8) != t
         assert not buffer.episode_data["obs"][env][:, others].any()
-    with pytest.raises(rc.errors.OptionError, match=r"^t_envs must be one whole number or 3, got \[0, 1\]"):
+    with pytest.raises(rl.errors.OptionError, match=r"^t_envs must be one whole number or 3, got \[0, 1\]"):
         buffer.store_transitions([0, 1], *data)
-    with pytest.raises(rc.errors.OptionError, match=r"^t_envs must be from 0 to 6, got 7"):
+    with pytest.raises(rl.errors.OptionError, match=r"^t_envs must be from 0 to 6, got 7"):
         buffer.store_transitions(7, *data)
 
 
@@ -92,7 +92,7 @@ def test_store_episodes_stores_finished_environments_only() -> None:
         np.testing.assert_array_equal(buffer.episode_data["obs"][env, :, 1], data[1][0][env])
         buffer.finish_path(env, 3, data[0][0], data[0][2], data[0][5], filled, value_next=np.zeros((A, 1)))
     with pytest.raises(
-        rc.errors.StepError, match=r"^store_episodes must be called before environment 0 begins another"
+        rl.errors.StepError, match=r"^store_episodes must be called before environment 0 begins another"
     ):
         buffer.store_transitions(0, *data[0])
     buffer.store_episodes()
@@ -109,7 +109,7 @@ def test_off_policy_episodes_are_full_when_they_are_and_have_no_store() -> None:
     episodes_world(buffer, world, 1)
     assert buffer.full
     message = "^store must not be called on a buffer of episodes, got a step. Use store_transitions, finish_path and"
-    with pytest.raises(rc.errors.OptionError, match=message):
+    with pytest.raises(rl.errors.OptionError, match=message):
         buffer.store({})
 
 
@@ -136,7 +136,7 @@ def test_missing_names_are_all_listed_and_nothing_is_written() -> None:
     step = World(2).step()
     for buffer in (off, rollout()[0]):
         partial = {key: value for key, value in step.items() if key not in ("obs", "terminals")}
-        with pytest.raises(rc.errors.StepError) as caught:
+        with pytest.raises(rl.errors.StepError) as caught:
             buffer.store(partial)
         assert [problem.name for problem in caught.value.problems] == ["obs", "terminals"]
         assert buffer.size == 0
@@ -145,16 +145,16 @@ def test_missing_names_are_all_listed_and_nothing_is_written() -> None:
         buffer.store(partial | {"obs": step["obs"], "terminals": step["terminals"]})
         assert buffer.data["agent_mask"][:, 0].all()
         for key in ("obs", "rewards", "state", "terminals"):
-            with pytest.raises(rc.errors.StepError, match=f"^{key} must"):
+            with pytest.raises(rl.errors.StepError, match=f"^{key} must"):
                 buffer.store(step | {key: step[key][0]})
         assert buffer.size == 1
 
 
 def test_sizes_that_do_not_divide_are_refused_with_the_nearest() -> None:
     message = r"^buffer_size must be a multiple of n_envs \(4\), got 10. The nearest are 8 and 12.$"
-    with pytest.raises(rc.errors.OptionError, match=message):
+    with pytest.raises(rl.errors.OptionError, match=message):
         make(xm.MARL_OnPolicyBuffer, 4, 10)
-    with pytest.raises(rc.errors.OptionError, match=message):
+    with pytest.raises(rl.errors.OptionError, match=message):
         xm.MARL_OffPolicyBuffer(A, None, OBS, ACT, (A, 1), (A,), 4, 10, 4)
 
 
@@ -268,12 +268,12 @@ def test_episodes_refuse_what_would_be_lost() -> None:
         (4, np.full((1, 1), 0.3), r"^terminals must be 0 or 1, got 0.3"),
         (5, np.full((1, 1, 2), 0.5), r"^avail_actions must be 0 or 1, got 0.5"),
     ):
-        with pytest.raises(rc.errors.StepError, match=message):
+        with pytest.raises(rl.errors.StepError, match=message):
             buffer.store_transitions(1, *good[:place], wrong, *good[place + 1 :])
     filled = np.arange(3)[None, :, None] < 1
-    with pytest.raises(rc.errors.StepError, match=r"^obs of environment 0 must fit uint8"):
+    with pytest.raises(rl.errors.StepError, match=r"^obs of environment 0 must fit uint8"):
         buffer.finish_path(0, 1, np.full((1, 1, 2), 300), None, good[5], filled)
-    with pytest.raises(rc.errors.StepError, match=r"^filled of environment 0 must be 0 or 1, got 7"):
+    with pytest.raises(rl.errors.StepError, match=r"^filled of environment 0 must be 0 or 1, got 7"):
         buffer.finish_path(0, 1, good[0], None, good[5], filled * 7)
     buffer.store_episodes()
     assert buffer.size == 0

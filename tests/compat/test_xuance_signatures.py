@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from recollect.compat.xuance.v1_1 import memory_tools, memory_tools_marl
+from relive.compat.xuance.v1_1 import memory_tools, memory_tools_marl
 
 SINGLE = "observation_space action_space auxiliary_shape n_envs n_size"
 ON_POLICY = f"{SINGLE} use_gae=True use_advnorm=True gamma=0.99 gae_lam=0.95"
@@ -224,7 +224,7 @@ def test_documented_attributes_and_shapes_are_there(name: str) -> None:
 def test_numpy_2_is_enough() -> None:
     """No gym, no Gymnasium, no torch: spaces are known by what they look like."""
     code = (
-        "import sys, recollect.compat.xuance.v1_1.memory_tools, recollect.compat.xuance.v1_1.memory_tools_marl, numpy\n"
+        "import sys, relive.compat.xuance.v1_1.memory_tools, relive.compat.xuance.v1_1.memory_tools_marl, numpy\n"
         "assert int(numpy.__version__[0]) >= 2\n"
         "assert not {'gym', 'gymnasium', 'torch'} & set(sys.modules), sys.modules"
     )

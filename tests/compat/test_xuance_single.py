@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.compat.xuance.v1_1 import memory_tools as xm
+import relive as rl
+from relive.compat.xuance.v1_1 import memory_tools as xm
 from xuance_single_world import ACT, BOX, IMAGE, NESTED, World
 
 
@@ -196,7 +196,7 @@ def test_recurrent_buffer_as_an_agent_drives_it() -> None:
             assert not rews[k, steps:].any()
     buffer.clear()
     assert (buffer.size, buffer.ptr, len(buffer.memory)) == (0, 0, 0)
-    with pytest.raises(rc.errors.NotEnoughRows):
+    with pytest.raises(rl.errors.NotEnoughRows):
         buffer.sample()
     buffer.store(told[0])
     assert len(buffer.memory) == 1

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from recollect.compat.xuance import memory_tools_marl as xm
+from relive.compat.xuance import memory_tools_marl as xm
 
 KEYS = ["a", "b"]
 SPACES: dict[str, Any] = {

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
-from recollect.compat.xuance import memory_offline, memory_tools, memory_tools_marl
+import relive as rl
+from relive.compat.xuance import memory_offline, memory_tools, memory_tools_marl
 from xuance_real import imported, signatures
 
 BOX = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
@@ -330,7 +330,7 @@ def test_a_wrong_step_is_refused_whole(kind: str, change: Any, message: str) -> 
     options = spaces_of(KEYS, SIZES[0]) | {"n_envs": 2, "buffer_size": 8, "max_episode_steps": 4}
     buffer = getattr(memory_tools_marl, kind)(**options)
     step = agents_step(np.random.default_rng(0), 2, 0, KEYS, SIZES[0]) | {"episode_steps": 0}
-    with pytest.raises(rc.errors.StepError, match=message):
+    with pytest.raises(rl.errors.StepError, match=message):
         buffer.store(**step | change)
     assert buffer.size == 0
     assert all(not np.any(array) for array in buffer.data["obs"].values())
@@ -357,5 +357,5 @@ def test_saved_and_loaded(kind: str, tmp_path: Any) -> None:
     if "Off" in kind:
         same(other.sample(), buffer.sample())
     stranger = getattr(memory_tools_marl, kind)(**options | {"agent_keys": KEYS[::-1]})
-    with pytest.raises(rc.errors.OptionError, match="agent_keys"):
+    with pytest.raises(rl.errors.OptionError, match="agent_keys"):
         stranger.load(tmp_path)

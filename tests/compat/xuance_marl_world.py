@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect.compat.xuance.v1_1 import memory_tools_marl as xm
+from relive.compat.xuance.v1_1 import memory_tools_marl as xm
 
 A, OBS, ACT, STATE, DIM = 3, (4,), (), (5,), 6
 GAMMA, LAM = 0.9, 0.8

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from recollect.compat.xuance.v1_1 import memory_tools as xm
+from relive.compat.xuance.v1_1 import memory_tools as xm
 
 BOX = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
 ACT = gymnasium.spaces.Discrete(5)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import _core
+from relive import _core
 
 ACT = {
     "relu": (lambda x: np.maximum(x, 0), lambda y: (y > 0).astype(float)),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import _core
+from relive import _core
 
 words = st.integers(0, 2**64 - 1)
 

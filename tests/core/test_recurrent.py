@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import _core
+from relive import _core
 
 SIZES = [1, 3, 4, 7, 8, 9, 16, 17, 33]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import _core
+from relive import _core
 
 STEP = (0, 1, 0, 0, 1.0, False, False, False)
 UNIFORM = ("uniform", 0.0, 0.0, False)

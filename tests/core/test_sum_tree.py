@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from recollect import _core
+from relive import _core
 
 priorities = st.one_of(st.just(0.0), st.floats(1e-12, 1e6), st.sampled_from([1e-150, 1e150, 1.0]))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import recollect as rc
+import relive as rl
 
 
 @pytest.fixture(scope="module")
@@ -12,6 +12,6 @@ def ray():
     ray = pytest.importorskip("ray")
     ray.shutdown()  # a page of the documentation may have left one
     here = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
-    rc.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000, runtime_env=here)
+    rl.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000, runtime_env=here)
     yield ray
     ray.shutdown()

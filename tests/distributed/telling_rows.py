@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
-SCHEMA = rc.Schema(obs=rc.Field((4,)), tag=rc.Field((), "int64"))
+SCHEMA = rl.Schema(obs=rl.Field((4,)), tag=rl.Field((), "int64"))
 LANE = 10_000_000
 """Tags of a lane begin at its number times this."""
 
@@ -36,40 +36,40 @@ def steps_of(lanes: list[int], number: int, length: int = 23) -> dict:
     }
 
 
-def write(shards: rc.distributed.Shards, count: int, first: int = 0, **how) -> rc.distributed.ShardWriter:
+def write(shards: rl.distributed.Shards, count: int, first: int = 0, **how) -> rl.distributed.ShardWriter:
     """A writer that has written so many steps of its lanes."""
     writer = shards.writer(**how)
     write_on(writer, first, first + count)
     return writer
 
 
-def write_on(writer: rc.distributed.ShardWriter, first: int, last: int) -> None:
+def write_on(writer: rl.distributed.ShardWriter, first: int, last: int) -> None:
     """Write steps of these numbers."""
     for number in range(first, last):
         writer.append(**steps_of(writer.lanes, number))
     writer.flush()
 
 
-def check_batch(batch: rc.Batch) -> None:
+def check_batch(batch: rl.Batch) -> None:
     """Every row is whole, and what followed it followed it."""
     np.testing.assert_array_equal(batch.obs, obs_of(batch.tag))
     np.testing.assert_array_equal(batch.next_obs, obs_of(batch.tag + 1))
     np.testing.assert_array_equal(batch.tag // LANE, batch.lanes)
 
 
-def stored_tags(shards: rc.distributed.Shards, folder: Path) -> Counter:
+def stored_tags(shards: rl.distributed.Shards, folder: Path) -> Counter:
     """How often every tag is stored, by snapshots of all shards."""
     shards.save(folder)
     turn = json.loads((folder / "cluster.json").read_text())["turn"]
     found: Counter = Counter()
     for path in sorted((folder / str(turn)).iterdir()):
-        rows = rc.Memory.load(path).newest(10_000_000)
+        rows = rl.Memory.load(path).newest(10_000_000)
         np.testing.assert_array_equal(rows.obs, obs_of(rows.tag))
         found.update(rows.tag.tolist())
     return found
 
 
-def kill_shard(shards: rc.distributed.Shards, index: int) -> None:
+def kill_shard(shards: rl.distributed.Shards, index: int) -> None:
     """Kill a shard's process, and wait until it is there again."""
     state = shards.state()["shards"][index]
     while state is None:  # it is being started still

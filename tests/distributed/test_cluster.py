@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from telling_rows import LANE, SCHEMA, check_batch, kill_shard, steps_of, stored_tags, write, write_on
 
-import recollect as rc
-from recollect.errors import OptionError, StorageError
+import relive as rl
+from relive.errors import OptionError, StorageError
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-D = rc.distributed
+D = rl.distributed
 
 
 def test_rows_come_back_as_they_went_in(ray, tmp_path) -> None:
@@ -39,7 +39,7 @@ def test_a_shard_that_is_killed(ray, tmp_path, durability: str) -> None:
     kept = {} if durability == "none" else {"durability": durability, "folder": tmp_path / "kept"}
     if durability == "snapshot":
         kept["save_every"] = 0.5
-    with D.Shards(SCHEMA, 400_000, shards=2, lanes=4, sampler=rc.Prioritized(), **kept) as shards:
+    with D.Shards(SCHEMA, 400_000, shards=2, lanes=4, sampler=rl.Prioritized(), **kept) as shards:
         writer, number, stop, wrong = shards.writer(block=10), 0, threading.Event(), []
 
         def learn() -> None:
@@ -83,7 +83,7 @@ def test_a_shard_that_is_killed(ray, tmp_path, durability: str) -> None:
 
 def test_a_shard_whose_file_is_cut_short_says_so(ray, tmp_path) -> None:
     """Ray takes over the signal by which that is noticed, here and in its processes."""
-    before = rc.Memory(rc.Schema(obs=rc.Field((500,))), 1000, storage=rc.Mapped(tmp_path / "here"))
+    before = rl.Memory(rl.Schema(obs=rl.Field((500,))), 1000, storage=rl.Mapped(tmp_path / "here"))
     with D.Shards(SCHEMA, 40_000, lanes=1, storage="mapped", folder=tmp_path / "kept") as shards:
         writer, pid = write(shards, 1_000), shards.state()["shards"][0]["pid"]
         os.truncate(tmp_path / "kept" / "shard-0" / "rows", 8192)
@@ -180,7 +180,7 @@ def test_what_a_folder_holds_is_gone_on_with_if_asked(ray, tmp_path) -> None:
     [
         ({"lanes": 3, "shards": 2}, "lanes must be a multiple of the 2 shards, got 3"),
         ({"lanes": 3, "capacity": 100}, "capacity must be a multiple of the 3 lanes, got 100"),
-        ({"sampler": rc.Shuffled()}, "sampler must be Uniform or Prioritized, got Shuffled"),
+        ({"sampler": rl.Shuffled()}, "sampler must be Uniform or Prioritized, got Shuffled"),
         ({"durability": "some"}, "durability must be one of none, snapshot, journal, got 'some'"),
         ({"durability": "journal"}, "folder must be given for what has to outlive a shard, got None"),
         ({"limiter": 8}, "limiter must be a Ratio, got int"),
@@ -197,7 +197,7 @@ def test_rows_are_not_pickled(ray, monkeypatch) -> None:
     """What is sent are bytes, numbers and tables of them; and so is what comes back."""
     from ray._private.serialization import SerializationContext
 
-    with D.Shards(SCHEMA, 4_000, lanes=2, sampler=rc.Prioritized()) as shards:
+    with D.Shards(SCHEMA, 4_000, lanes=2, sampler=rl.Prioritized()) as shards:
         writer = shards.writer(block=2)
         batches = shards.learner(8, group=2)
         monkeypatch.setattr(SerializationContext, "_serialize_to_pickle5", lambda *_: pytest.fail("pickled"))

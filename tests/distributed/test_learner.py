@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 from telling_rows import LANE, SCHEMA, check_batch, kill_shard, steps_of, write, write_on
 
-import recollect as rc
-from recollect.errors import StorageError
+import relive as rl
+from relive.errors import StorageError
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-D = rc.distributed
+D = rl.distributed
 
 
 ALARM = 1e-6
@@ -24,7 +24,7 @@ ALARM = 1e-6
 
 def test_one_distribution_over_all_shards(ray) -> None:
     """Shards of very different totals give what one memory with the same rows and priorities gives."""
-    with D.Shards(SCHEMA, 4_000, shards=4, lanes=4, sampler=rc.Prioritized(1.0, beta=0.5, stratified=False)) as shards:
+    with D.Shards(SCHEMA, 4_000, shards=4, lanes=4, sampler=rl.Prioritized(1.0, beta=0.5, stratified=False)) as shards:
         for lane, count in enumerate((15, 30, 60, 120)):
             write(shards, count, lanes=[lane])
         rng = np.random.default_rng(0)
@@ -146,7 +146,7 @@ def test_a_learner_waits_for_rows_and_says_so(ray) -> None:
 @pytest.mark.parametrize("durability", ["none", "snapshot"])
 def test_a_learner_reads_shared_memory_without_a_call(ray, tmp_path, durability: str) -> None:
     kept = {} if durability == "none" else {"durability": durability, "folder": tmp_path / "kept"}
-    parts = {"sampler": rc.Prioritized(1.0, beta=1.0), "storage": "shared", **kept}
+    parts = {"sampler": rl.Prioritized(1.0, beta=1.0), "storage": "shared", **kept}
     with D.Shards(SCHEMA, 40_000, shards=2, lanes=4, **parts) as shards:
         writer = write(shards, 200, block=10)
         with shards.learner(64) as batches:
@@ -172,6 +172,6 @@ def test_a_learner_reads_shared_memory_without_a_call(ray, tmp_path, durability:
                     seen.add(int(batch.ticket[0]))
             assert 0 in seen  # the new segment is read
             names = [shard["segment"] for shard in shards.state()["shards"]]
-            here = [path.name for path in Path("/dev/shm").glob(f"recollect-{names[0].rpartition('-')[0]}*")]
-            assert here == [f"recollect-{names[0]}"]  # what the killed one left is gone
-    assert not [name for name in names if rc.Shared(name).exists()]
+            here = [path.name for path in Path("/dev/shm").glob(f"relive-{names[0].rpartition('-')[0]}*")]
+            assert here == [f"relive-{names[0]}"]  # what the killed one left is gone
+    assert not [name for name in names if rl.Shared(name).exists()]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.distributed.messages import Update, pack_batches, pack_updates, unpack_batches, unpack_updates
+import relive as rl
+from relive.distributed.messages import Update, pack_batches, pack_updates, unpack_batches, unpack_updates
 
 
 def test_batches_come_back_as_they_were() -> None:
-    memory = rc.Memory(rc.Schema(obs={"camera": rc.Field((2, 3), "uint8"), "pose": rc.Field((5,))}), 100, seed=0)
+    memory = rl.Memory(rl.Schema(obs={"camera": rl.Field((2, 3), "uint8"), "pose": rl.Field((5,))}), 100, seed=0)
     for number in range(30):
         obs = {"camera": np.full((2, 3), number), "pose": np.full(5, number)}
         memory.append(obs=obs, reward=number, terminated=number % 7 == 6, truncated=False)
@@ -16,7 +16,7 @@ def test_batches_come_back_as_they_were() -> None:
     head, found = unpack_batches(pack_batches({"epoch": 3}, batches))
     assert head["epoch"] == 3
     for one, other in zip(batches, found, strict=True):
-        assert type(other) is rc.Batch
+        assert type(other) is rl.Batch
         np.testing.assert_array_equal(one.obs.camera, other.obs.camera)
         for key in ("reward", "weights", "lanes", "serials", "discount", "terminated"):
             np.testing.assert_array_equal(one[key], other[key])
@@ -27,7 +27,7 @@ def test_batches_come_back_as_they_were() -> None:
 
 def test_batches_of_two_messages_are_not_of_the_same_memory() -> None:
     """What is handed out again is what nobody holds."""
-    memory = rc.Memory(rc.Schema(obs=rc.Field((5,))), 100, seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((5,))), 100, seed=0)
     held = []
     for number in range(1, 21):
         memory.append(obs=np.full(5, number), reward=number, terminated=True, truncated=False, final_obs=np.zeros(5))

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from telling_rows import LANE, SCHEMA, check_batch, steps_of, stored_tags
 
-import recollect as rc
-from recollect.distributed.ray_start import _on_loopback
+import relive as rl
+from relive.distributed.ray_start import _on_loopback
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-D = rc.distributed
+D = rl.distributed
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def lives(kills: int, nodes, tmp_path) -> None:
     folder = tmp_path / "acknowledged"
     folder.mkdir()
     kept = {"durability": "journal", "folder": tmp_path / "kept", "save_every": 5.0}
-    with D.Shards(SCHEMA, 8_000_000, shards=2, lanes=4, sampler=rc.Prioritized(), **kept) as shards:
+    with D.Shards(SCHEMA, 8_000_000, shards=2, lanes=4, sampler=rl.Prioritized(), **kept) as shards:
         killed = kill_for_a_while(ray, shards, folder, kills)
         count = check_acknowledged(shards, folder, stored_tags(shards, tmp_path / "saved"))
     print(f"{killed}: {count:,} acknowledged rows are there once")

@@ -20,7 +20,7 @@ def test_nothing_listens_beyond_this_machine(ray) -> None:
 
 def test_a_stranger_without_the_token_is_refused(ray, tmp_path) -> None:
     address = ray.get_runtime_context().gcs_address
-    code = f"import recollect as rc; rc.distributed.connect({address!r}); print('let in')"
+    code = f"import relive as rl; rl.distributed.connect({address!r}); print('let in')"
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
     stranger = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     assert stranger.returncode != 0

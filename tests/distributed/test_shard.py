@@ -5,13 +5,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.distributed.messages import Update, pack_updates, unpack_batches
-from recollect.distributed.shard import Shard, ShardSpec
-from recollect.distributed.tally import Tally
-from recollect.errors import OptionError
+import relive as rl
+from relive.distributed.messages import Update, pack_updates, unpack_batches
+from relive.distributed.shard import Shard, ShardSpec
+from relive.distributed.tally import Tally
+from relive.errors import OptionError
 
-SCHEMA = rc.Schema(obs=rc.Field((3,)), tag=rc.Field((), "int64"))
+SCHEMA = rl.Schema(obs=rl.Field((3,)), tag=rl.Field((), "int64"))
 
 
 def spec(**options: object) -> ShardSpec:
@@ -21,8 +21,8 @@ def spec(**options: object) -> ShardSpec:
         "schema": SCHEMA,
         "capacity": 400,
         "lanes": 2,
-        "sampler": rc.Prioritized(beta=0.0),
-        "window": rc.Transition(),
+        "sampler": rl.Prioritized(beta=0.0),
+        "window": rl.Transition(),
         "stack": {},
         "max_episodes": None,
         "seed": 0,
@@ -39,7 +39,7 @@ class Source:
     """Rows that say who they are, packed from a memory as a writer does."""
 
     def __init__(self) -> None:
-        self.memory, self.count = rc.Memory(SCHEMA, 2000, 2, seed=0), 0
+        self.memory, self.count = rl.Memory(SCHEMA, 2000, 2, seed=0), 0
 
     def steps(self, count: int) -> None:
         for _ in range(count):
@@ -134,7 +134,7 @@ def test_batches_of_a_call_are_independent_and_priorities_find_their_rows(drawn:
 
 
 def test_priorities_that_come_late_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.distributed.shard.import_ray", mock.Mock())
+    monkeypatch.setattr("relive.distributed.shard.import_ray", mock.Mock())
     shard = filled()
     shard.sample(8, 1, 0.4, b"", Tally().plain())
     before = shard.memory.priorities.copy()
@@ -199,4 +199,4 @@ def test_a_checkpoint_elsewhere_loses_no_row_of_the_journal(tmp_path) -> None:
     source.steps(7)
     first.append(epoch, 1, [0, 1], source.packed(acked))
     assert Shard(spec(**how)).memory.heads.tolist() == source.memory.heads.tolist()
-    assert rc.Memory.load(tmp_path / "checkpoint").heads.tolist() == acked
+    assert rl.Memory.load(tmp_path / "checkpoint").heads.tolist() == acked

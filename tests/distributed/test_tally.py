@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.distributed.tally import Ratio, Tally
-from recollect.errors import OptionError
+from relive.distributed.tally import Ratio, Tally
+from relive.errors import OptionError
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["inserted", "sampled"]), st.integers(1, 9)), max_size=30))

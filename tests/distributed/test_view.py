@@ -3,13 +3,13 @@
 import pytest
 from telling_rows import SCHEMA, write
 
-import recollect as rc
-from recollect.distributed.view import ShardsView
+import relive as rl
+from relive.distributed.view import ShardsView
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-D = rc.distributed
+D = rl.distributed
 
 
 def test_shards_are_shown(ray) -> None:

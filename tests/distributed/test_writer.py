@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from telling_rows import SCHEMA, steps_of, stored_tags, write, write_on
 
-import recollect as rc
-from recollect.errors import OptionError, PriorityError, StepError, StorageError
+import relive as rl
+from relive.errors import OptionError, PriorityError, StepError, StorageError
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-D = rc.distributed
+D = rl.distributed
 
 
 def test_writers_of_other_processes_share_the_lanes(ray, tmp_path) -> None:
@@ -73,7 +73,7 @@ def test_a_writer_that_a_later_one_replaced(ray) -> None:
 
 
 def test_bad_steps_and_errors_are_refused_at_once(ray) -> None:
-    with D.Shards(SCHEMA, 4_000, lanes=2, sampler=rc.Prioritized()) as shards:
+    with D.Shards(SCHEMA, 4_000, lanes=2, sampler=rl.Prioritized()) as shards:
         writer = shards.writer(block=2)
         with pytest.raises(StepError):
             writer.append(obs=np.zeros((2, 5)), tag=[1, 2], reward=[0, 0], terminated=[0, 0], truncated=[0, 0])
@@ -84,4 +84,4 @@ def test_bad_steps_and_errors_are_refused_at_once(ray) -> None:
                 with pytest.raises((PriorityError, OptionError)):
                     batches.update_priorities(batch, errors)
             with pytest.raises(OptionError, match="batch must have a ticket"):
-                batches.update_priorities(rc.Batch(obs=1), np.ones(8))
+                batches.update_priorities(rl.Batch(obs=1), np.ones(8))

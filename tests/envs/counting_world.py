@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-import recollect as rc
+import relive as rl
 
 
 class Counter(gymnasium.Env[Any, Any]):
@@ -43,7 +43,7 @@ class Counter(gymnasium.Env[Any, Any]):
         return None
 
 
-def check_counts(batch: rc.Batch, key: str = "obs", length: int | None = None) -> None:
+def check_counts(batch: rl.Batch, key: str = "obs", length: int | None = None) -> None:
     """What follows a step is one later in the same episode."""
     obs, after = batch[key][:, 0], batch[f"next_{key}"][:, 0]
     np.testing.assert_array_equal(after[:, 0], obs[:, 0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect.envs import particle
+from relive.envs import particle
 
 MODULES = {name: f"mpe2.{name}_v{4 if name == 'simple_speaker_listener' else 3}" for name in particle.SCENARIOS}
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from magent2.environments import battle_v4
 
-from recollect import Memory, envs
-from recollect.envs.battle import ATTACKS, MOVES, Battle
-from recollect.envs.battle.rules import STAY, starts
-from recollect.errors import OptionError
+from relive import Memory, envs
+from relive.envs.battle import ATTACKS, MOVES, Battle
+from relive.envs.battle.rules import STAY, starts
+from relive.errors import OptionError
 
 EAST, WEST = (MOVES.tolist().index(step) for step in ([1, 0], [-1, 0]))
 

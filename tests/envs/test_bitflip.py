@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from recollect import envs
-from recollect.agents.dqn import DQNConfig
-from recollect.agents.registry import find
-from recollect.envs.one_agent import OneAgent
-from recollect.errors import OptionError
+from relive import envs
+from relive.agents.dqn import DQNConfig
+from relive.agents.registry import find
+from relive.envs.one_agent import OneAgent
+from relive.errors import OptionError
 
 
 def test_a_bit_flips_and_ends_come_as_they_should() -> None:

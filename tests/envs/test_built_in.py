@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import envs
-from recollect.envs.built_in import BuiltIn
-from recollect.errors import OptionError
+from relive import envs
+from relive.envs.built_in import BuiltIn
+from relive.errors import OptionError
 
 NAMES = ["bitflip", "battle", "marines_3v3", "simple_spread"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recollect.envs.canvas import Canvas
+from relive.envs.canvas import Canvas
 
 WHITE, RED, BLUE = (255, 255, 255), (255, 0, 0), (0, 0, 255)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import recollect as rc
-from recollect.envs.dice import Dice, seeds, seeds_for
+import relive as rl
+from relive.envs.dice import Dice, seeds, seeds_for
 
 FALSE_ALARM = 1e-6
 
@@ -97,6 +97,6 @@ def test_without_a_seed_nothing_repeats() -> None:
     ],
 )
 def test_seeds_that_cannot_be(seed: Any, message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         seeds_for(seed, 2)
     assert str(caught.value) == message

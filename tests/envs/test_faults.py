@@ -13,11 +13,11 @@ import pytest
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-import recollect as rc
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.envs import registry
-from recollect.envs.adapters import FromGymnasium, FromPettingZoo, SyncEnvs
+import relive as rl
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
+from relive.envs import registry
+from relive.envs.adapters import FromGymnasium, FromPettingZoo, SyncEnvs
 
 
 class Faulty(ParallelEnv):
@@ -68,7 +68,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Any:
         return SyncEnvs([FromPettingZoo(Faulty(one, length or None)) for one in faults])
 
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    rc.envs.register("faulty", make)
+    rl.envs.register("faulty", make)
     return make
 
 
@@ -80,7 +80,7 @@ FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_epi
 
 @pytest.mark.parametrize(("fault", "field", "value"), [("obs", "obs", "nan"), ("reward", "reward", "inf")])
 def test_what_is_not_finite_is_named(faulty: Any, fault: str, field: str, value: str, tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.EnvError) as caught:
+    with pytest.raises(rl.errors.EnvError) as caught:
         train.run(SMALL, "faulty", folder=tmp_path / "run", env_options={"fault": fault}, **FEW)
     number = {"obs": "1 of faulty after 3", "reward": "1 of faulty after 2"}[field]  # in the evaluation before step 0
     assert str(caught.value) == (
@@ -94,7 +94,7 @@ def test_a_wrong_shape_is_named(faulty: Any) -> None:
     env.reset(seed=0)
     for _ in range(2):
         env.step(np.zeros((2, 2), int))
-    with pytest.raises(rc.errors.EnvError) as caught:
+    with pytest.raises(rl.errors.EnvError) as caught:
         env.step(np.zeros((2, 2), int))
     assert str(caught.value) == (
         "obs of right of faulty must have shape [2], got [3]. Its space says so; mend the one or the other."
@@ -110,7 +110,7 @@ class Wrong(gymnasium.Env):
 
 
 def test_a_wrong_shape_of_a_gymnasium_environment_is_named() -> None:
-    with pytest.raises(rc.errors.EnvError) as caught:
+    with pytest.raises(rl.errors.EnvError) as caught:
         SyncEnvs([FromGymnasium(Wrong())]).reset(seed=0)
     assert str(caught.value) == (
         "obs of Wrong must have shape [2], got [3]. Its space says so; mend the one or the other."
@@ -122,7 +122,7 @@ def test_an_exception_comes_with_its_own_traceback(faulty: Any) -> None:
     env.reset(seed=0)
     for _ in range(2):
         env.step(np.zeros((2, 2), int))
-    with pytest.raises(rc.errors.EnvError) as caught:
+    with pytest.raises(rl.errors.EnvError) as caught:
         env.step(np.zeros((2, 2), int))
     said = str(caught.value)
     assert said.startswith("step of environment 1 (faulty) must not raise, got Traceback (most recent call last):")
@@ -159,18 +159,18 @@ def test_a_removed_tensorboard_ends_no_run(tmp_path: Path) -> None:
 
 def test_environments_of_ones_own_and_vectors_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever steps, its exceptions come named, with the traceback that leads to the fault."""
-    from recollect.envs.adapters import FromGymnasiumVector
+    from relive.envs.adapters import FromGymnasiumVector
 
     made = gymnasium.make_vec("CartPole-v1", 2)
     vector = FromGymnasiumVector(made)
     vector.reset(seed=0)
     monkeypatch.setattr(made, "step", lambda action: 1 / 0)
-    with pytest.raises(rc.errors.EnvError, match=r"^step of CartPole-v1 must not raise, got Traceback"):
+    with pytest.raises(rl.errors.EnvError, match=r"^step of CartPole-v1 must not raise, got Traceback"):
         vector.step(np.zeros((2, 1), int))
 
     class Own:
         def __init__(self, num_envs: int) -> None:
-            self._env = rc.envs.make("simple_spread", num_envs=num_envs)
+            self._env = rl.envs.make("simple_spread", num_envs=num_envs)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self._env, name)
@@ -179,16 +179,16 @@ def test_environments_of_ones_own_and_vectors_too(monkeypatch: pytest.MonkeyPatc
             raise ZeroDivisionError("of its own")
 
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    rc.envs.register("own", Own)
-    with pytest.raises(rc.errors.EnvError) as caught:
+    rl.envs.register("own", Own)
+    with pytest.raises(rl.errors.EnvError) as caught:
         train.run(SMALL, "own", folder=tmp_path / "run", **FEW)
     assert str(caught.value).startswith("step of simple_spread must not raise, got Traceback")
     assert str(caught.value).endswith("ZeroDivisionError: of its own")
     module = types.ModuleType("test_faults_world")
     module.Needs = Needs  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "test_faults_world", module)
-    with pytest.raises(rc.errors.EnvError, match=r"^making of pymarl:test_faults_world:Needs must not raise, got"):
-        rc.envs.make("pymarl:test_faults_world:Needs")
+    with pytest.raises(rl.errors.EnvError, match=r"^making of pymarl:test_faults_world:Needs must not raise, got"):
+        rl.envs.make("pymarl:test_faults_world:Needs")
 
 
 class Needs:

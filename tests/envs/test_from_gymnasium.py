@@ -10,11 +10,11 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-import recollect as rc
+import relive as rl
 from counting_world import Counter, check_counts
-from recollect import envs
-from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
-from recollect.errors import EnvError, OptionError
+from relive import envs
+from relive.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
+from relive.errors import EnvError, OptionError
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
@@ -22,7 +22,7 @@ def test_every_way_to_begin_anew_stores_the_same_steps(mode: AutoresetMode) -> N
     lengths = [2, 3, 5]
     envs = SyncVectorEnv([lambda n=n: Counter(n) for n in lengths], autoreset_mode=mode)  # type: ignore[misc]
     env = FromGymnasiumVector(envs)
-    memory = rc.Memory(env.schema, capacity=3 * 200, lanes=3, seed=0)
+    memory = rl.Memory(env.schema, capacity=3 * 200, lanes=3, seed=0)
     seen = env.reset(seed=0)
     taken = np.zeros(3, int)
     ends = np.zeros(3, int)
@@ -55,7 +55,7 @@ def test_every_way_to_begin_anew_stores_the_same_steps(mode: AutoresetMode) -> N
 def test_nested_spaces(mode: AutoresetMode) -> None:
     envs = SyncVectorEnv([lambda: Counter(3, nested=True)] * 2, autoreset_mode=mode)
     env = FromGymnasiumVector(envs)
-    memory = rc.Memory(env.schema, capacity=200, lanes=2, seed=0)
+    memory = rl.Memory(env.schema, capacity=200, lanes=2, seed=0)
     seen = env.reset(seed=0)
     assert {key: value.shape for key, value in seen.items()} == {
         "obs/at": (2, 1, 2),
@@ -73,7 +73,7 @@ def test_nested_spaces(mode: AutoresetMode) -> None:
 
 
 def test_real_ones() -> None:
-    env = rc.envs.make("gymnasium:CartPole-v1", num_envs=2, render_mode="rgb_array")
+    env = rl.envs.make("gymnasium:CartPole-v1", num_envs=2, render_mode="rgb_array")
     assert env.max_episode_steps == 500
     assert env.name == "CartPole-v1"
     env.reset(seed=0)
@@ -82,7 +82,7 @@ def test_real_ones() -> None:
     assert step.obs["obs"].shape == (2, 1, 4)
     assert env.render(1).ndim == 3
     env.close()
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         FromGymnasium(Counter()).render()
     assert str(caught.value) == "render_mode must be 'rgb_array' for a picture, got None"
 
@@ -90,21 +90,21 @@ def test_real_ones() -> None:
 def test_refusals() -> None:
     envs = SyncVectorEnv([Counter] * 2)
     env = FromGymnasiumVector(envs)
-    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before step, got step$"):
         env.step(np.ones((2, 1), int))
     env.reset()
-    with pytest.raises(rc.errors.OptionError, match=r"^action must have shape \[2, 1\], got \[2\]$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^action must have shape \[2, 1\], got \[2\]$"):
         env.step(np.ones(2, int))
     envs.metadata = {}
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         FromGymnasiumVector(envs)
     assert str(caught.value) == (
         "envs must state their autoreset mode in metadata['autoreset_mode'], got None. "
         "Set it to a gymnasium.vector.AutoresetMode."
     )
-    with pytest.raises(rc.errors.OptionError, match=r"^environment 1 must have the groups of the first, got"):
+    with pytest.raises(rl.errors.OptionError, match=r"^environment 1 must have the groups of the first, got"):
         SyncEnvs([FromGymnasium(Counter()), FromGymnasium(Counter(nested=True))])
-    with pytest.raises(rc.errors.OptionError, match=r"^environments must be at least one, got none$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^environments must be at least one, got none$"):
         SyncEnvs([])
 
 
@@ -113,7 +113,7 @@ def test_those_made_as_a_whole_take_one_seed() -> None:
     first = env.reset(seed=0)["obs"]
     np.testing.assert_array_equal(env.reset(seed=0)["obs"], first)
     assert (env.reset(seed=1)["obs"] != first).any()
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         env.reset(seed=[1, 2, 3])
     assert str(caught.value) == (
         "seed must be one number for CartPole-v1, which takes one for all its environments, got a list"
@@ -151,7 +151,7 @@ def test_actions_are_looked_at_before_anything_steps(nested: bool, action: Any, 
         FromGymnasiumVector(SyncVectorEnv([lambda: Counter(nested=nested)] * 2)),
     ):
         env.reset()
-        with pytest.raises(rc.errors.OptionError) as caught:
+        with pytest.raises(rl.errors.OptionError) as caught:
             env.step(action)
         assert str(caught.value) == message
         good: Any = np.ones((2, 1), int)

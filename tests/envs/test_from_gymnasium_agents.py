@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from recollect import Memory, envs
-from recollect.envs.adapters import FromGymnasiumAgents
-from recollect.errors import EnvError
+from relive import Memory, envs
+from relive.envs.adapters import FromGymnasiumAgents
+from relive.errors import EnvError
 
 
 @pytest.mark.filterwarnings("error")

@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-import recollect as rc
-from recollect import envs
-from recollect.envs.adapters import FromPettingZoo, SyncEnvs
+import relive as rl
+from relive import envs
+from relive.envs.adapters import FromPettingZoo, SyncEnvs
 from tide_world import Tide
 
 with warnings.catch_warnings():
@@ -33,7 +33,7 @@ def test_agents_that_come_and_go(masks: str, bird_dies: int | None) -> None:
         ("fish", ("fish_0", "fish_1", "fish_2"), True, True),
         ("bird", ("bird_0",), False, True),
     ]
-    memory = rc.Memory(env.schema, capacity=200, lanes=2, seed=0)
+    memory = rl.Memory(env.schema, capacity=200, lanes=2, seed=0)
     seen = env.reset(seed=0)
     length = bird_dies or 6
     for t in range(4 * length):
@@ -124,7 +124,7 @@ def test_any_names_of_agents(agents: list[Any]) -> None:
         return spaces.Box(-1, 99, (2 + agents.index(agent),), np.float32)
 
     env = SyncEnvs([FromPettingZoo(Small(agents, spaces_of=of))])
-    memory = rc.Memory(env.schema, capacity=50, lanes=1)
+    memory = rl.Memory(env.schema, capacity=50, lanes=1)
     env.reset()
     for _ in range(5):
         memory.append(**env.step({g.key("action"): np.zeros((1, 1), int) for g in env.groups}).row)
@@ -160,7 +160,7 @@ def test_mpe2_by_name_is_our_world(name: str) -> None:
     first = theirs.reset(seed=4)
     np.testing.assert_array_equal(theirs.reset(seed=4)["state"], first["state"])
     random = np.random.default_rng(0)
-    memory = rc.Memory(theirs.schema, capacity=200, lanes=2)
+    memory = rl.Memory(theirs.schema, capacity=200, lanes=2)
     for _ in range(30):
         step = theirs.step({g.key("action"): random.integers(0, g.action_space.n, (2, len(g))) for g in theirs.groups})
         memory.append(**step.row)
@@ -174,7 +174,7 @@ def test_what_pettingzoo_registers() -> None:
     env.reset(seed=0)
     step = env.step(np.array([[0, 1], [2, 1]]))
     np.testing.assert_array_equal(step.row["reward"], [[-1, 1], [1, -1]])
-    with pytest.raises(rc.errors.OptionError, match=r"^environment must be one that PettingZoo can make, got 'sisl/x"):
+    with pytest.raises(rl.errors.OptionError, match=r"^environment must be one that PettingZoo can make, got 'sisl/x"):
         envs.make("pettingzoo:sisl/xyz-v5")
 
 
@@ -188,6 +188,6 @@ def test_names_that_lead_nowhere() -> None:
         ),
         ("pettingzoo:", "environment must be gymnasium:, pettingzoo: or pymarl: and what there is to make, got"),
     ):
-        with pytest.raises(rc.errors.OptionError) as caught:
+        with pytest.raises(rl.errors.OptionError) as caught:
             envs.make(name)
         assert str(caught.value).startswith(message)

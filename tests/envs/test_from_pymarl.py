@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
+import relive as rl
 from pymarl_world import New, Old, Sown
-from recollect import envs
-from recollect.envs.adapters import FromPymarl, SyncEnvs
+from relive import envs
+from relive.envs.adapters import FromPymarl, SyncEnvs
 
 
 @pytest.mark.parametrize("kind", [Old, New])
@@ -20,7 +20,7 @@ def test_both_signatures(kind: type[Any], wins_at: int | None, own: bool) -> Non
     env = SyncEnvs([FromPymarl(kind(wins_at=wins_at, own=own), shared_reward=not own) for _ in range(3)])
     assert env.max_episode_steps == 4
     assert env.groups[0].avail
-    memory = rc.Memory(env.schema, capacity=300, lanes=3, seed=0, window=rc.Episodes(length=4))
+    memory = rl.Memory(env.schema, capacity=300, lanes=3, seed=0, window=rl.Episodes(length=4))
     seen = env.reset()
     length = wins_at or 4
     for t in range(5 * length):
@@ -96,7 +96,7 @@ def test_actions_are_looked_at_first() -> None:
         (np.full((1, 2), 1.9), "action must be whole numbers, got float64"),
         (np.full((1, 2), 6), "action must be from 0 to 5, got 6"),
     ):
-        with pytest.raises(rc.errors.OptionError) as caught:
+        with pytest.raises(rl.errors.OptionError) as caught:
             env.step(action)
         assert str(caught.value) == message
     assert not world.taken
@@ -110,20 +110,20 @@ def test_by_name() -> None:
         ("pymarl:pymarl_world", "environment must be given as module:Class, got 'pymarl_world'"),
         ("pymarl:pymarl_world:Nope", "environment must name a class that can be imported, got 'pymarl_world:Nope'."),
     ):
-        with pytest.raises(rc.errors.OptionError) as caught:
+        with pytest.raises(rl.errors.OptionError) as caught:
             envs.make(name)
         assert str(caught.value).startswith(message)
 
 
 def test_refusals() -> None:
     with pytest.raises(
-        rc.errors.OptionError, match=r"^env must have PyMARL's methods, got no reset, step, get_obs, get_state, get_av"
+        rl.errors.OptionError, match=r"^env must have PyMARL's methods, got no reset, step, get_obs, get_state, get_av"
     ):
         FromPymarl(object())
     env = FromPymarl(Old(own=True))
     env.reset()
-    with pytest.raises(rc.errors.EnvError) as caught:
+    with pytest.raises(rl.errors.EnvError) as caught:
         env.step({"action": np.zeros(2, int)})
     assert str(caught.value) == "reward of Old must have shape [], got [2]. Pass shared_reward=False."
-    with pytest.raises(rc.errors.OptionError, match=r"^environment must be able to draw itself, got Old$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^environment must be able to draw itself, got Old$"):
         env.render()

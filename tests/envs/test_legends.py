@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from recollect import envs
-from recollect.envs.interface import HasLegend
-from recollect.envs.one_agent import OneAgent
-from recollect.envs.video import captioned
+from relive import envs
+from relive.envs.interface import HasLegend
+from relive.envs.one_agent import OneAgent
+from relive.envs.video import captioned
 
 
 def _labels(name: str) -> list[str]:

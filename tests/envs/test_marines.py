@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
+import relive as rl
 from marines_plain import Plain, Unit
-from recollect import envs
-from recollect.envs.marines import Marines, players
+from relive import envs
+from relive.envs.marines import Marines, players
 
 SIZES = [(1, 1), (3, 3), (4, 4), (5, 6), (8, 3)]
 
@@ -313,7 +313,7 @@ def test_a_snapshot_goes_on_bit_for_bit() -> None:
 
 def test_the_memory_takes_it_and_what_is_given_out_stays() -> None:
     env = envs.make("marines_4v4", num_envs=6)
-    memory = rc.Memory(env.schema, capacity=3000, lanes=6, window=rc.Episodes(length=60), seed=0)
+    memory = rl.Memory(env.schema, capacity=3000, lanes=6, window=rl.Episodes(length=60), seed=0)
     seen = env.reset(seed=0)
     held = []
     returns: dict[tuple[int, int], float] = {}
@@ -353,12 +353,12 @@ def test_the_memory_takes_it_and_what_is_given_out_stays() -> None:
 )
 def test_actions_that_cannot_be(action: Any, message: str) -> None:
     env = Marines(3, 3, 2)
-    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before step, got step$"):
         env.step(action)
     seen = env.reset(seed=0)
     seen["avail_actions"][:] = True  # what is handed out changes nothing
     before = env.snapshot()
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         env.step(action)
     assert str(caught.value) == message
     for key, value in env.snapshot().items():
@@ -375,7 +375,7 @@ def test_actions_that_cannot_be(action: Any, message: str) -> None:
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         Marines(**options)
     assert str(caught.value) == message
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recollect import Memory, envs
-from recollect.errors import OptionError
+from relive import Memory, envs
+from relive.errors import OptionError
 
 
 @pytest.mark.parametrize(

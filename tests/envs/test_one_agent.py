@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recollect import envs
-from recollect.envs.one_agent import OneAgent
-from recollect.errors import OptionError
+from relive import envs
+from relive.envs.one_agent import OneAgent
+from relive.errors import OptionError
 
 
 def test_one_agent_has_no_axis_of_agents() -> None:

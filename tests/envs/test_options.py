@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.envs.options import positive, proportion
-from recollect.errors import OptionError
+from relive.envs.options import positive, proportion
+from relive.errors import OptionError
 
 
 def test_numbers_that_may_be() -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
-from recollect import envs
-from recollect.envs import particle
-from recollect.envs.particle.simple_tag import outside
+import relive as rl
+from relive import envs
+from relive.envs import particle
+from relive.envs.particle.simple_tag import outside
 
 NAMES = list(particle.SCENARIOS)
 
@@ -132,7 +132,7 @@ def test_a_snapshot_goes_on_bit_for_bit(name: str, continuous: bool) -> None:
         ({**kept, "dice/place": kept["dice/place"][:1]}, r"^state\['dice/place'\] must have shape \(3,\), got \(1,\)$"),
         ({**kept, "pos": kept["pos"] * np.nan}, r"^state\['pos'\] must be finite, got NaN or infinity$"),
     ):
-        with pytest.raises(rc.errors.OptionError, match=message):
+        with pytest.raises(rl.errors.OptionError, match=message):
             other.restore(broken)
     same(other.step(act(other, [0, 1, 2], 20)).row, env.step(act(env, [0, 1, 2], 20)).row)  # nothing was changed
 
@@ -157,7 +157,7 @@ def test_what_is_given_out_is_not_written_to_again(name: str, continuous: bool) 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_memory_takes_it(name: str) -> None:
     env = envs.make(name, num_envs=4, max_cycles=6, state=True)
-    memory = rc.Memory(env.schema, capacity=400, lanes=4, seed=0)
+    memory = rl.Memory(env.schema, capacity=400, lanes=4, seed=0)
     env.reset(seed=0)
     rows = [env.step(act(env, [0, 1, 2, 3], t)).row for t in range(30)]
     for row in rows:
@@ -301,7 +301,7 @@ def test_an_adversary_may_lose_the_square_of_its_distance() -> None:
     ],
 )
 def test_options_that_cannot_be(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         envs.make(name, **options)
     assert str(caught.value) == message
 

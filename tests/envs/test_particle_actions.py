@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect import envs
+import relive as rl
+from relive import envs
 
 
 def same(one: dict[str, Any], two: dict[str, Any]) -> None:
@@ -62,11 +62,11 @@ def test_silence_costs_nothing() -> None:
 )
 def test_actions_that_cannot_be(name: str, action: Any, message: str) -> None:
     env: Any = envs.make(name, num_envs=2)
-    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before step, got step$"):
         env.step(action)
     env.reset(seed=0)
     before = env.snapshot()
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         env.step(action)
     assert str(caught.value) == message
     same(env.snapshot(), before)
@@ -83,6 +83,6 @@ def test_actions_that_cannot_be(name: str, action: Any, message: str) -> None:
 def test_numbers_that_cannot_be(action: Any, message: str) -> None:
     env = envs.make("simple_spread", num_envs=2, continuous_actions=True)
     env.reset(seed=0)
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         env.step(action)
     assert str(caught.value) == message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect import envs
+from relive import envs
 
 
 def test_agents_can_be_told_apart() -> None:

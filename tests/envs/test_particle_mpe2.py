@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mpe2_side import copy_state, peers
-from recollect.envs import particle
-from recollect.envs.particle.bodies import Scenario
+from relive.envs import particle
+from relive.envs.particle.bodies import Scenario
 
 COUNT, STEPS = 6, 25
 

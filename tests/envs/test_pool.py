@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
+import relive as rl
 from pymarl_world import Old
-from recollect import envs
-from recollect.envs.adapters import FromPymarl, MakeGymnasium, MakePettingZoo, Pool, SyncEnvs
+from relive import envs
+from relive.envs.adapters import FromPymarl, MakeGymnasium, MakePettingZoo, Pool, SyncEnvs
 
 
 def _old(**options: Any) -> Any:
@@ -42,7 +42,7 @@ def test_same_as_in_this_process(make: Any) -> None:
         assert (pool.name, pool.max_episode_steps, pool.groups) == (here.name, here.max_episode_steps, here.groups)
         seen, other = here.reset(seed=2), pool.reset(seed=2)
         random = np.random.default_rng(0)
-        memory = rc.Memory(pool.schema, capacity=1000, lanes=5)
+        memory = rl.Memory(pool.schema, capacity=1000, lanes=5)
         for _ in range(60):
             for key, value in seen.items():
                 np.testing.assert_array_equal(other[key], value)
@@ -62,14 +62,14 @@ def test_a_killed_process_is_named_and_started_again() -> None:
         pool.step(np.zeros((4, 2), int))
         os.kill(pool._workers[1]._process.pid, signal.SIGKILL)
         pool._workers[1]._process.join()
-        with pytest.raises(rc.errors.EnvError) as caught:
+        with pytest.raises(rl.errors.EnvError) as caught:
             pool.step(np.zeros((4, 2), int))
         assert str(caught.value) == (
             "the process of environments 2 to 3 must stay alive, got exit code -9. "
             "reset() starts it again; memory.cut() ends the episodes that were running."
         )
         with pytest.raises(
-            rc.errors.EnvError, match=r"^reset must be called after a process died or failed, got step$"
+            rl.errors.EnvError, match=r"^reset must be called after a process died or failed, got step$"
         ):
             pool.step(np.zeros((4, 2), int))
         seen = pool.reset()
@@ -81,7 +81,7 @@ def test_a_process_that_leaves_by_itself() -> None:
     with Pool([_old()] * 2) as pool:
         pool.reset()
         with pytest.raises(
-            rc.errors.EnvError, match=r"^the process of environment 1 must stay alive, got exit code 7\."
+            rl.errors.EnvError, match=r"^the process of environment 1 must stay alive, got exit code 7\."
         ):
             pool.step(np.array([[0, 0], [4, 0]]))
         pool.reset()
@@ -91,7 +91,7 @@ def test_a_process_that_leaves_by_itself() -> None:
 def test_an_error_inside_is_shown() -> None:
     with Pool([_old()] * 2, processes=1) as pool:
         pool.reset()
-        with pytest.raises(rc.errors.EnvError) as caught:
+        with pytest.raises(rl.errors.EnvError) as caught:
             pool.step(np.array([[0, 0], [3, 0]]))
         assert str(caught.value).startswith("the process of environments 0 to 1 must not raise, got Traceback")
         assert "RuntimeError: action 3 breaks the world" in str(caught.value)
@@ -105,7 +105,7 @@ def test_one_that_does_not_answer() -> None:
         pool.reset()
         start = time.monotonic()
         with pytest.raises(
-            rc.errors.EnvError, match=r"^the process of environment 0 must answer within 1 seconds, got no"
+            rl.errors.EnvError, match=r"^the process of environment 0 must answer within 1 seconds, got no"
         ):
             pool.step(np.array([[5, 0], [0, 0]]))
         assert time.monotonic() - start < 10
@@ -118,18 +118,18 @@ def test_by_name_and_refusals() -> None:
     with envs.make("gymnasium:CartPole-v1", num_envs=3, pool=2, render_mode="rgb_array") as pool:  # type: ignore[attr-defined]
         pool.reset(seed=0)
         assert pool.render(2).ndim == 3
-        with pytest.raises(rc.errors.OptionError, match=r"^index must be from 0 to 2, got 3$"):
+        with pytest.raises(rl.errors.OptionError, match=r"^index must be from 0 to 2, got 3$"):
             pool.render(3)
-        with pytest.raises(rc.errors.OptionError, match=r"^action must have shape \[3, 1\], got \[2, 1\]$"):
+        with pytest.raises(rl.errors.OptionError, match=r"^action must have shape \[3, 1\], got \[2, 1\]$"):
             pool.step(np.zeros((2, 1), int))
         pool.step(np.zeros((3, 1), int))  # nothing was changed
     with pytest.raises(
-        rc.errors.OptionError, match=r"^processes must be from 1 to the number of environments, 2, got 3$"
+        rl.errors.OptionError, match=r"^processes must be from 1 to the number of environments, 2, got 3$"
     ):
         Pool([_old()] * 2, processes=3)
-    with pytest.raises(rc.errors.OptionError, match=r"^makers must be at least one, got none$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^makers must be at least one, got none$"):
         Pool([])
-    with pytest.raises(rc.errors.EnvError, match=r"No module named 'nowhere'"):
+    with pytest.raises(rl.errors.EnvError, match=r"No module named 'nowhere'"):
         Pool([MakePettingZoo("nowhere", {})])
 
 
@@ -139,20 +139,20 @@ def test_closed_is_closed() -> None:
     pool.close()
     pool.close()
     for call in (pool.reset, pool.render, lambda: pool.step(np.zeros((2, 2), int))):
-        with pytest.raises(rc.errors.EnvError, match=r"^pool must be open, got a closed one\. Make a new one\.$"):
+        with pytest.raises(rl.errors.EnvError, match=r"^pool must be open, got a closed one\. Make a new one\.$"):
             call()
 
 
 def test_a_picture_that_cannot_be_drawn_breaks_nothing() -> None:
     with Pool([_old()] * 2) as pool:
         pool.reset()
-        with pytest.raises(rc.errors.EnvError, match="environment must be able to draw itself, got Old"):
+        with pytest.raises(rl.errors.EnvError, match="environment must be able to draw itself, got Old"):
             pool.render(1)
         pool.step(np.zeros((2, 2), int))
-        with pytest.raises(rc.errors.EnvError, match="breaks the world"):
+        with pytest.raises(rl.errors.EnvError, match="breaks the world"):
             pool.step(np.full((2, 2), 3))
         with pytest.raises(
-            rc.errors.EnvError, match=r"^reset must be called after a process died or failed, got render"
+            rl.errors.EnvError, match=r"^reset must be called after a process died or failed, got render"
         ):
             pool.render(1)
 
@@ -162,7 +162,7 @@ def test_processes_begin_and_end_at_the_same_time() -> None:
     with Pool([_old()] * 4, patience=30) as pool:
         pool.reset()
         pool._patience = 0.5
-        with pytest.raises(rc.errors.EnvError, match="must answer within"):
+        with pytest.raises(rl.errors.EnvError, match="must answer within"):
             pool.step(np.full((4, 2), 5))  # all four sleep for a minute
     assert time.monotonic() - start < 30
 
@@ -173,17 +173,17 @@ def test_what_cannot_travel_is_said() -> None:
         one.name = open("/dev/null")  # type: ignore[assignment]  # noqa: SIM115
         return one
 
-    with pytest.raises(rc.errors.EnvError, match="cannot pickle"):
+    with pytest.raises(rl.errors.EnvError, match="cannot pickle"):
         Pool([make])
 
 
 def test_the_memory_is_told_to_cut() -> None:
     with Pool([_old()] * 2, processes=1) as pool:
-        memory = rc.Memory(pool.schema, capacity=100, lanes=2, seed=0)
+        memory = rl.Memory(pool.schema, capacity=100, lanes=2, seed=0)
         pool.reset()
         for _ in range(2):
             memory.append(**pool.step(np.zeros((2, 2), int)).row)
-        with pytest.raises(rc.errors.EnvError):
+        with pytest.raises(rl.errors.EnvError):
             pool.step(np.full((2, 2), 3))
         pool.reset()
         memory.cut()

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect import envs
-from recollect.envs import particle, registry
+import relive as rl
+from relive import envs
+from relive.envs import particle, registry
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from recollect.envs import particle, registry
         ),
         ("cartpole", {}, "environment must be a known environment, got 'cartpole'. Did you mean 'CartPole-v1'?"),
         ("marines", {}, "environment must be a known environment, got 'marines'. Did you mean 'marines_8v9'?"),
-        ("zzz", {}, "environment must be a known environment, got 'zzz'. `recollect envs` lists them."),
+        ("zzz", {}, "environment must be a known environment, got 'zzz'. `relive envs` lists them."),
         (
             "simple",
             {"max_cycle": 3},
@@ -37,7 +37,7 @@ from recollect.envs import particle, registry
     ],
 )
 def test_wrong_names(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         envs.make(name, **options)
     assert str(caught.value) == message
 
@@ -51,11 +51,11 @@ def test_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     envs.register("mine", build, "Mine.")
     assert envs.make("mine", num_envs=3, size=4).groups[0].agents[-1] == "agent_3"
     assert [entry.name for entry in envs.entries()][-1] == "mine"
-    with pytest.raises(rc.errors.OptionError, match=r"^option of mine must be one of size, got 'sizes'\. Did you mean"):
+    with pytest.raises(rl.errors.OptionError, match=r"^option of mine must be one of size, got 'sizes'\. Did you mean"):
         envs.make("mine", sizes=3)
-    with pytest.raises(rc.errors.OptionError, match=r"^name must not be taken, got 'mine'\. Choose another name\.$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^name must not be taken, got 'mine'\. Choose another name\.$"):
         envs.register("mine", particle.World)
-    with pytest.raises(rc.errors.OptionError, match=r"^name must be a word without a colon, got 'a:b'$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^name must be a word without a colon, got 'a:b'$"):
         envs.register("a:b", build)
 
 
@@ -87,7 +87,7 @@ def test_bodies_far_outside_are_in_the_picture() -> None:
 
 def test_as_a_program() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "recollect", "envs", "simple"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "relive", "envs", "simple"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0
     assert done.stdout.startswith("simple  One agent goes to one landmark")

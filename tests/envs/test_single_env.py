@@ -10,7 +10,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.envs.adapters.single_env import flat, is_number, leaves, nest, seed31, stack
+from relive.envs.adapters.single_env import flat, is_number, leaves, nest, seed31, stack
 
 LEAVES = st.sampled_from([spaces.Discrete(5, start=-2), spaces.Box(-1, 1, (2, 3)), spaces.MultiDiscrete([2, 3])])
 NESTED = st.recursive(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-import recollect as rc
+import relive as rl
 from counting_world import Counter, check_counts
-from recollect.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
+from relive.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -18,7 +18,7 @@ def test_single_environments_in_lockstep(nested: bool) -> None:
     env = SyncEnvs(
         [FromGymnasium(Counter(n, nested)) for n in (2, 4)] if not nested else [FromGymnasium(Counter(3, True))] * 1
     )
-    memory = rc.Memory(env.schema, capacity=400, lanes=env.num_envs, seed=0)
+    memory = rl.Memory(env.schema, capacity=400, lanes=env.num_envs, seed=0)
     env.reset(seed=0)
     count = env.num_envs
     action: Any = np.full((count, 1), 3)
@@ -65,7 +65,7 @@ class OneArray(Counter):
 
 def test_environments_that_show_the_same_array_again() -> None:
     env = SyncEnvs([FromGymnasium(OneArray(n)) for n in (2, 3)])
-    memory = rc.Memory(env.schema, capacity=400, lanes=2, seed=0)
+    memory = rl.Memory(env.schema, capacity=400, lanes=2, seed=0)
     env.reset()
     for _ in range(40):
         memory.append(**env.step(np.ones((2, 1), int)).row)
@@ -98,7 +98,7 @@ def test_after_an_error_none_goes_on_before_a_reset() -> None:
     env.reset()
     with pytest.raises(RuntimeError, match="broken"):
         env.step(np.array([[1], [3]]))
-    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called before step, got step$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before step, got step$"):
         env.step(np.ones((2, 1), int))
     env.reset()
     env.step(np.ones((2, 1), int))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect import envs
-from recollect.envs.adapters import FromPymarl, SyncEnvs, ToPymarl
+import relive as rl
+from relive import envs
+from relive.envs.adapters import FromPymarl, SyncEnvs, ToPymarl
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in envs.entries() if "state" in entry.options])
@@ -55,7 +55,7 @@ def test_there_and_back(name: str, steps: Any) -> None:
 
 def test_padding_and_mean_reward() -> None:
     env = ToPymarl(envs.make("simple_speaker_listener"), reward="mean")
-    with pytest.raises(rc.errors.OptionError, match=r"^reset must be called first, got nothing$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called first, got nothing$"):
         env.get_obs()
     env.reset(seed=0)
     assert env.get_env_info() == {
@@ -71,9 +71,9 @@ def test_padding_and_mean_reward() -> None:
     reward, ended, _ = env.step([2, 1])
     assert reward < 0
     assert not ended
-    with pytest.raises(rc.errors.OptionError, match=r"^speaker/action must be from 0 to 2, got 4$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^speaker/action must be from 0 to 2, got 4$"):
         env.step([4, 1])
-    with pytest.raises(rc.errors.OptionError, match=r"^actions must be 2, got 3$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^actions must be 2, got 3$"):
         env.step([0, 1, 1])
     for _ in range(24):
         _, ended, info = env.step([0, 0])
@@ -86,8 +86,8 @@ def test_to_pymarl_refuses() -> None:
         ({"num_envs": 2}, "env must be made with num_envs=1, got 2"),
         ({"continuous_actions": True}, "env must have discrete actions, got Box(0.0, 1.0, (5,), float32)"),
     ):
-        with pytest.raises(rc.errors.OptionError) as caught:
+        with pytest.raises(rl.errors.OptionError) as caught:
             ToPymarl(envs.make("simple_spread", **options))
         assert str(caught.value) == message
-    with pytest.raises(rc.errors.OptionError, match=r"^steps must be 'pymarl' or 'epymarl', got 'x'$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^steps must be 'pymarl' or 'epymarl', got 'x'$"):
         ToPymarl(envs.make("simple"), steps="x")  # type: ignore[arg-type]

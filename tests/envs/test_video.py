@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import recollect as rc
-from recollect import envs
-from recollect.envs.video import captioned, save_video
+import relive as rl
+from relive import envs
+from relive.envs.video import captioned, save_video
 
 
 def test_a_gif_holds_every_picture_and_lingers_on_the_last(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_films_that_cannot_be(tmp_path: Path) -> None:
         ),
         ("a.gif", [picture * 1.0], 5, "pictures must be bytes of one shape [height, width, 3], got float64[4, 4, 3]"),
     ):
-        with pytest.raises(rc.errors.OptionError) as caught:
+        with pytest.raises(rl.errors.OptionError) as caught:
             save_video(tmp_path / name, pictures, fps=fps)
         assert str(caught.value).startswith(message)
     assert not list(tmp_path.iterdir())

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 
-def make(folder: Path, sampler: rc.Sampler, journal: str | None) -> None:
-    schema = rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8"), image=rc.Field((4, 4), "uint8"))
-    memory = rc.Memory(schema, 60, 2, sampler=sampler, window=rc.NStep(2, 0.5), seed=11)
+def make(folder: Path, sampler: rl.Sampler, journal: str | None) -> None:
+    schema = rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8"), image=rl.Field((4, 4), "uint8"))
+    memory = rl.Memory(schema, 60, 2, sampler=sampler, window=rl.NStep(2, 0.5), seed=11)
 
     def write(first: int, count: int) -> None:
         for step in range(first, first + count):
@@ -29,7 +29,7 @@ def make(folder: Path, sampler: rc.Sampler, journal: str | None) -> None:
             )
 
     write(0, 40)
-    if isinstance(sampler, rc.Prioritized):
+    if isinstance(sampler, rl.Prioritized):
         memory.update_priorities(memory.sample(8), np.arange(8.0))
     else:
         memory.sample(8)
@@ -39,7 +39,7 @@ def make(folder: Path, sampler: rc.Sampler, journal: str | None) -> None:
         memory.cut(1)
         write(45, 3)
     steps = len(memory)
-    memory = rc.Memory.load(folder)
+    memory = rl.Memory.load(folder)
     assert len(memory) == steps
     batches = []
     for _ in range(3):
@@ -50,6 +50,6 @@ def make(folder: Path, sampler: rc.Sampler, journal: str | None) -> None:
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])
-    make(root / "prioritized", rc.Prioritized(), None)
-    make(root / "shuffled", rc.Shuffled(), None)
-    make(root / "journal", rc.Uniform(), "written")
+    make(root / "prioritized", rl.Prioritized(), None)
+    make(root / "shuffled", rl.Shuffled(), None)
+    make(root / "journal", rl.Uniform(), "written")

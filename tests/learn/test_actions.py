@@ -10,8 +10,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-import recollect as rc
-from recollect.learn import action_head
+import relive as rl
+from relive.learn import action_head
 
 
 def test_a_box_maps_by_a_straight_line() -> None:
@@ -75,6 +75,6 @@ def test_parts_of_one() -> None:
     ],
 )
 def test_spaces_that_cannot_be(space: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         action_head(space, **options)
     assert str(caught.value).startswith(message)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from recollect.errors import OptionError
-from recollect.learn.agent_networks import AgentNetworks, Packed
+from relive.errors import OptionError
+from relive.learn.agent_networks import AgentNetworks, Packed
 
 
 @pytest.mark.parametrize("shared", [True, False])

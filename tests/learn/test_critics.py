@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from recollect.learn.critics import Critics, Temperature
+from relive.learn.critics import Critics, Temperature
 
 OBS = spaces.Box(-1, 1, (4,))
 

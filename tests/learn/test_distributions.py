@@ -11,8 +11,8 @@ import torch
 from scipy import integrate, stats
 from torch import distributions as theirs
 
-import recollect as rc
-from recollect.learn import (
+import relive as rl
+from relive.learn import (
     Categorical,
     Gaussian,
     GumbelSoftmax,
@@ -229,7 +229,7 @@ def test_a_policy_without_chance() -> None:
     ],
 )
 def test_what_there_is_not(call: Any, message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         call()
     assert str(caught.value) == message
 

@@ -11,9 +11,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-import recollect as rc
-from recollect.errors import OptionError
-from recollect.learn.encoders import Encoder, FlatEncoder, ImageEncoder
+import relive as rl
+from relive.errors import OptionError
+from relive.learn.encoders import Encoder, FlatEncoder, ImageEncoder
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_bytes_are_scaled_and_channels_found() -> None:
     ],
 )
 def test_encoders_that_cannot_be(make: Any, message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         Encoder(spaces.Box(-1, 1, (4,)), make)
     assert str(caught.value) == message
-    with pytest.raises(rc.errors.OptionError, match="observation space must be a Box, Discrete"):
+    with pytest.raises(rl.errors.OptionError, match="observation space must be a Box, Discrete"):
         Encoder(spaces.Text(4))
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy import stats
 
-from recollect.errors import OptionError
-from recollect.learn.exploration import GaussianNoise, OrnsteinUhlenbeck, epsilon_greedy, greedy
+from relive.errors import OptionError
+from relive.learn.exploration import GaussianNoise, OrnsteinUhlenbeck, epsilon_greedy, greedy
 
 FALSE_ALARM = 1e-6
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-import recollect as rc
-from recollect.learn.factories import GIVEN, custom_network, name_of, resolve
+import relive as rl
+from relive.learn.factories import GIVEN, custom_network, name_of, resolve
 
 
 def make_something() -> None:
@@ -43,7 +43,7 @@ def test_names_of_functions() -> None:
     ],
 )
 def test_names_that_cannot_be(value: Any, message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         resolve("encoder", value, {"auto": None})
     assert str(caught.value).startswith(message)
 
@@ -61,7 +61,7 @@ def test_names_that_cannot_be(value: Any, message: str) -> None:
     ],
 )
 def test_a_network_of_the_wrong_shape_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as refused:
+    with pytest.raises(rl.errors.OptionError) as refused:
         custom_network(make, 3, 2)
     assert str(refused.value).startswith(message)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recollect.learn import kernels
-from recollect.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, gru, gru_torch, mlp, mlp_torch
+from relive.learn import kernels
+from relive.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, gru, gru_torch, mlp, mlp_torch
 
 ODD = [1, 2, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 69]
 NATIVE = ["relu", "leaky_relu", "tanh"]

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value, masked_mean, rescaled, rescaled_inverse
+from relive.learn.losses import TD_LOSSES, clipped_surrogate, clipped_value, masked_mean, rescaled, rescaled_inverse
 
 
 def test_losses_of_errors() -> None:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
-import recollect as rc
-from recollect.learn import StackedLSTM
+import relive as rl
+from relive.learn import StackedLSTM
 
 
 def by_torch(network: StackedLSTM, index: int, sequences: list[Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,6 +50,6 @@ def test_sequences_that_are_none() -> None:
 
 def test_refused_sizes() -> None:
     rule = "num_networks, inputs, units and outputs must be at least 1, got 1, 3, 0 and 2"
-    with pytest.raises(rc.errors.OptionError) as refused:
+    with pytest.raises(rl.errors.OptionError) as refused:
         StackedLSTM(1, inputs=3, units=0, outputs=2)
     assert str(refused.value) == rule

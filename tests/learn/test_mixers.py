@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from recollect.learn.mixers import QMixer, QPlexMixer
+from relive.learn.mixers import QMixer, QPlexMixer
 
 
 def set_layers(network: nn.Module, **values: list[list[float]] | list[float]) -> None:

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-import recollect as rc
-from recollect.learn import Copies, PerAgent, QMixer, StackedGRU, StackedLSTM, StackedMLP
+import relive as rl
+from relive.learn import Copies, PerAgent, QMixer, StackedGRU, StackedLSTM, StackedMLP
 
 
 def test_initial_weights() -> None:
@@ -46,7 +46,7 @@ def test_split_keeps_halves_apart() -> None:
     assert (first[:, 3:, :4] == 0).all()
     assert (first[:, :3, :4] != 0).any()
     rule = r"^split must lie between 1 and 4, with an even first layer, got 5 and"
-    with pytest.raises(rc.errors.OptionError, match=rule):
+    with pytest.raises(rl.errors.OptionError, match=rule):
         StackedMLP(1, (5, 8, 1), split=5)
 
 
@@ -116,7 +116,7 @@ def test_modules_are_copied_and_moved(network: nn.Module) -> None:
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         StackedMLP(**{"num_networks": 1, "sizes": (2, 1), **options})
     assert str(caught.value) == message
 

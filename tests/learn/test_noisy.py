@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from scipy import stats
 
-from recollect.learn.noisy import NoisyLinear, NoisyMLP, draw_noise, without_noise
+from relive.learn.noisy import NoisyLinear, NoisyMLP, draw_noise, without_noise
 
 FALSE_ALARM = 1e-6
 

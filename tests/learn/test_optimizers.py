@@ -7,8 +7,8 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from recollect.learn import Copies, StackedMLP
-from recollect.learn.optimizers import (
+from relive.learn import Copies, StackedMLP
+from relive.learn.optimizers import (
     clip_grad_norm_each_,
     frozen,
     load_optimizer,
@@ -17,7 +17,7 @@ from recollect.learn.optimizers import (
     per_network,
     set_lr,
 )
-from recollect.learn.policies import Encoders
+from relive.learn.policies import Encoders
 
 
 def test_every_network_is_clipped_by_itself() -> None:

@@ -7,9 +7,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from recollect.errors import OptionError
-from recollect.learn.networks import Copies
-from recollect.learn.policies import Critic, Encoders, Policy, network_maker
+from relive.errors import OptionError
+from relive.learn.networks import Copies
+from relive.learn.policies import Critic, Encoders, Policy, network_maker
 
 WIDE, NARROW = spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,))
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from recollect.errors import OptionError
-from recollect.learn.policy_heads import policy_head
+from relive.errors import OptionError
+from relive.learn.policy_heads import policy_head
 
 BOX = spaces.Box(np.array([0.0, -2.0], np.float32), np.array([1.0, 4.0], np.float32))
 

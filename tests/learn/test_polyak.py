@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-import recollect as rc
-from recollect.learn import polyak_update, target_of
+import relive as rl
+from relive.learn import polyak_update, target_of
 
 
 def test_targets_follow() -> None:
@@ -44,7 +44,7 @@ def test_targets_follow() -> None:
 )
 def test_targets_refused(target: Any, tau: float, message: str) -> None:
     before = target.weight.clone()
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         polyak_update(target, nn.Linear(2, 2), tau)
     assert str(caught.value) == message
     assert torch.equal(before, target.weight)

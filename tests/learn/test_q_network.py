@@ -7,9 +7,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from recollect.errors import OptionError
-from recollect.learn.noisy import NoisyMLP
-from recollect.learn.q_network import QNetwork
+from relive.errors import OptionError
+from relive.learn.noisy import NoisyMLP
+from relive.learn.q_network import QNetwork
 
 OBS, ACTION = spaces.Box(-1, 1, (2,)), spaces.Discrete(3, start=5)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from recollect.learn.returns import n_step_return, td_lambda_return
-from recollect.learn.sequences import pack_sequences
+from relive.learn.returns import n_step_return, td_lambda_return
+from relive.learn.sequences import pack_sequences
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from recollect.learn import RunningMeanStd
+from relive.learn import RunningMeanStd
 
 
 def test_running_statistics() -> None:

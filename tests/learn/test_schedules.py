@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.learn import linear
+from relive.learn import linear
 
 
 def test_schedule() -> None:

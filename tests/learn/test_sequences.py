@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.learn.sequences import pack_segments, pack_sequences, pack_spans, trim_inactive
+from relive.learn.sequences import pack_segments, pack_sequences, pack_spans, trim_inactive
 
 
 @settings(max_examples=100, deadline=None)

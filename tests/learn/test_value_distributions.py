@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.learn.value_distributions import projected, quantile_huber
+from relive.learn.value_distributions import projected, quantile_huber
 
 
 @given(seed=st.integers(0, 2**31), atoms=st.integers(2, 9), discount=st.sampled_from([0.0, 0.5, 0.99, 1.0]))

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from recollect.errors import OptionError
-from recollect.learn.agent_networks import AgentNetworks
-from recollect.learn.value_norm import ValueNorm
+from relive.errors import OptionError
+from relive.learn.agent_networks import AgentNetworks
+from relive.learn.value_norm import ValueNorm
 
 
 def test_popart_keeps_values() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.live import Publisher, ask, published
+from relive.live import Publisher, ask, published
 
 
 class Echo:
@@ -56,7 +56,7 @@ def test_nobody_answers_after_the_end(tmp_path: Path) -> None:
 
 
 def test_a_process_that_was_killed_answers_nothing(tmp_path: Path) -> None:
-    code = "import sys,time; from pathlib import Path; from recollect.live import Publisher\n"
+    code = "import sys,time; from pathlib import Path; from relive.live import Publisher\n"
     code += "class E:\n def answer(self, asked): return {}\n"
     code += "Publisher(Path(sys.argv[1]), E()); print('there', flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
@@ -101,7 +101,7 @@ def test_sockets_of_strangers_are_not_asked(tmp_path: Path) -> None:
         channel.bind(str(path))
         channel.listen(1)
         channel.settimeout(0.5)
-        for where in (path, "/run/docker.sock", "/nowhere/recollect-live-x/socket", 3, None):
+        for where in (path, "/run/docker.sock", "/nowhere/relive-live-x/socket", 3, None):
             (tmp_path / "live.json").write_text(json.dumps({"socket": where if isinstance(where, int) else str(where)}))
             assert published(tmp_path) is None
             assert ask(tmp_path, {"secret": 1}) is None

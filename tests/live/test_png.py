@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recollect.live.png import encode_png
+from relive.live.png import encode_png
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3)])

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.live import MemoryView
-from recollect.live.png import encode_png
+import relive as rl
+from relive.live import MemoryView
+from relive.live.png import encode_png
 
-SCHEMA = rc.Schema(obs={"pose": rc.Field((3,)), "camera": rc.Field((12, 10), "uint8")}, action=rc.Field((2,)))
+SCHEMA = rl.Schema(obs={"pose": rl.Field((3,)), "camera": rl.Field((12, 10), "uint8")}, action=rl.Field((2,)))
 
 
-def memory_of(steps: int = 40, lanes: int | None = 2, capacity: int = 200) -> rc.Memory:
-    memory = rc.Memory(SCHEMA, capacity, lanes, sampler=rc.Prioritized(), seed=0)
+def memory_of(steps: int = 40, lanes: int | None = 2, capacity: int = 200) -> rl.Memory:
+    memory = rl.Memory(SCHEMA, capacity, lanes, sampler=rl.Prioritized(), seed=0)
     count = lanes or 1
     for number in range(steps):
         rows = np.arange(count) * 1000 + number
@@ -53,8 +53,8 @@ def test_a_summary_says_what_is_held(lanes: int | None) -> None:
 
 
 def test_policy_versions_of_rows_held_and_drawn() -> None:
-    schema = rc.Schema(obs=rc.Field(), policy_version=rc.Field((), "int64"))
-    memory = rc.Memory(schema, 400, seed=0)
+    schema = rl.Schema(obs=rl.Field(), policy_version=rl.Field((), "int64"))
+    memory = rl.Memory(schema, 400, seed=0)
     for number in range(100):
         memory.append(obs=0.0, policy_version=number // 10, reward=0.0, terminated=False, truncated=False)
     view = MemoryView(memory)
@@ -87,7 +87,7 @@ def test_draws_are_counted_while_somebody_looks() -> None:
 
 
 def test_a_memory_may_be_closed_while_draws_are_counted(tmp_path: Path) -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 100, storage=rc.Mapped(tmp_path / "rows"))
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 100, storage=rl.Mapped(tmp_path / "rows"))
     failed: list[object] = []
     before, threading.excepthook = threading.excepthook, failed.append
     try:
@@ -167,7 +167,7 @@ def test_what_is_not_there_is_said() -> None:
 
 
 def test_numbers_that_are_none_are_none() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 10, seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 10, seed=0)
     memory.append(obs=np.nan, reward=1.0, terminated=True, truncated=False, final_obs=np.inf)
     found = ask(MemoryView(memory), "row", lane=0, serial=0)
     assert found["stored"]["obs"]["values"] == [None]

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.testing  # not when it is first used: a child of a process that is importing would wait for ever
 
-import recollect as rc
+import relive as rl
 
 WIDTH = 24
 EPISODE = 37
 
-SCHEMA = rc.Schema(
-    obs=rc.Field((WIDTH,)),
-    number=rc.Field((), "int64", role="observed"),
-    lane=rc.Field((), "int32"),
-    checksum=rc.Field((), "uint64"),
-    large=rc.Field((100,), "uint32"),  # a panel of its own
+SCHEMA = rl.Schema(
+    obs=rl.Field((WIDTH,)),
+    number=rl.Field((), "int64", role="observed"),
+    lane=rl.Field((), "int32"),
+    checksum=rl.Field((), "uint64"),
+    large=rl.Field((100,), "uint32"),  # a panel of its own
 )
 
 
@@ -84,10 +84,10 @@ def check(batch: Any) -> None:
 
 def check_batch(batch: Any, window: Any) -> None:
     """Every row of a batch, read through any window, is whole and follows the one before it."""
-    if isinstance(window, rc.Transition):
+    if isinstance(window, rl.Transition):
         check(batch)
         return
-    if isinstance(window, rc.NStep):
+    if isinstance(window, rl.NStep):
         lane, first, last = batch.lane, batch.number, batch.next_number
         np.testing.assert_array_equal(lane, batch.lanes)
         np.testing.assert_array_equal(batch.obs, observations(lane, first))
@@ -112,7 +112,7 @@ def check_batch(batch: Any, window: Any) -> None:
     np.testing.assert_array_equal(batch.mask.sum(1), batch.lengths)
 
 
-def check_lanes(memory: rc.Memory, cuts: int = 1 << 30) -> list[list[int]]:
+def check_lanes(memory: rl.Memory, cuts: int = 1 << 30) -> list[list[int]]:
     """Every row that can be drawn is whole, and none is missing but after episodes' ends; returns numbers by lane.
 
     Args:
@@ -138,7 +138,7 @@ def check_lanes(memory: rc.Memory, cuts: int = 1 << 30) -> list[list[int]]:
     return found
 
 
-def newest(memory: rc.Memory) -> list[int]:
+def newest(memory: rl.Memory) -> list[int]:
     """By lane, the number of the newest row that can be drawn; -1 if there is none."""
     return [max(numbers, default=-1) for numbers in check_lanes(memory)]
 
@@ -152,7 +152,7 @@ def start_actor(name: str, lane: int, first: int, count: int, size: int) -> subp
 def main() -> None:
     name, lane, first, count, size = sys.argv[1], *map(int, sys.argv[2:])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with rc.Writer(name, lane, timeout=30) as writer:
+    with rl.Writer(name, lane, timeout=30) as writer:
         print("ready", flush=True)
         for at in range(first, first + count, size):
             steps = block(lane, at, min(size, first + count - at))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from recollect.memory.snapshot.disk import SystemDisk
+from relive.memory.snapshot.disk import SystemDisk
 
 
 class CrashDisk:
@@ -125,7 +125,7 @@ def torn(safe: bytes, full: bytes, random_source: random.Random) -> list[bytes]:
 def save_on(memory: Any, folder: Path, disk: Any, journal: str | None = None) -> None:
     """``memory.save`` by way of another disk; what other threads save meanwhile goes to the system's."""
     mine = threading.get_ident()
-    module = importlib.import_module("recollect.memory.memory")
+    module = importlib.import_module("relive.memory.memory")
 
     def choose() -> Any:
         return disk if threading.get_ident() == mine else SystemDisk()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 Row = dict[str, Any]
 Anchor = tuple[int, int]
@@ -123,14 +123,14 @@ class Oracle:
 
     def can_start(self, lane: int, number: int, i: int, window: Any, frames: int) -> bool:
         episode = self.lanes[lane].episodes[number]
-        if isinstance(window, rc.Episodes):
+        if isinstance(window, rl.Episodes):
             return i == 0 and episode.ended and episode.start >= self.tail(lane)
-        burn = window.burn_in if isinstance(window, rc.Sequence) else 0
+        burn = window.burn_in if isinstance(window, rl.Sequence) else 0
         oldest = max(0, i - burn - (frames - 1))
         if episode.start + oldest < self.tail(lane):
             return False
-        length = {rc.Transition: 1, rc.NStep: getattr(window, "n", 0)}.get(type(window), getattr(window, "length", 0))
-        if isinstance(window, rc.Sequence):
+        length = {rl.Transition: 1, rl.NStep: getattr(window, "n", 0)}.get(type(window), getattr(window, "length", 0))
+        if isinstance(window, rl.Sequence):
             if window.overlap is not None and i % (window.length - window.overlap):
                 return False
             if window.across:
@@ -158,7 +158,7 @@ class Oracle:
         number = next(n for n, e in enumerate(self.lanes[lane].episodes) if e.start <= serial < e.start + len(e.steps))
         episode = self.lanes[lane].episodes[number]
         i = serial - episode.start
-        if isinstance(window, (rc.Transition, rc.NStep)):
+        if isinstance(window, (rl.Transition, rl.NStep)):
             return self.expand_step(episode, i, window, frames)
         return self.expand_span(lane, number, i, window, frames)
 
@@ -181,7 +181,7 @@ class Oracle:
     def expand_span(self, lane: int, number: int, i: int, window: Any, frames: dict[str, int]) -> dict[str, Any]:
         episode = self.lanes[lane].episodes[number]
         burn = 0
-        if isinstance(window, rc.Episodes):
+        if isinstance(window, rl.Episodes):
             steps = [(episode, k) for k in range(len(episode.steps))][: window.length]
         else:
             burn = min(i, window.burn_in)
@@ -194,8 +194,8 @@ class Oracle:
         for key in steps[0][0].steps[0]:
             if key not in self.observed or self.loose:
                 out[key] = [e.steps[k][key] for e, k in steps]
-        across = isinstance(window, rc.Sequence) and window.across
-        if isinstance(window, rc.Sequence):
+        across = isinstance(window, rl.Sequence) and window.across
+        if isinstance(window, rl.Sequence):
             out["starts"] = [k == 0 for _, k in steps]
         for key in self.observed if not self.loose else ():
             many = frames.get(key, 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
-SCHEMA = rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8"))
+SCHEMA = rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8"))
 
 
-def play(memory: rc.Memory, steps: int, every: int = 0, start: int = 0) -> None:
+def play(memory: rl.Memory, steps: int, every: int = 0, start: int = 0) -> None:
     """Steps of all lanes; obs is [time, lane]; an episode ends after every so many."""
     lanes = memory.lanes
     for t in range(start, start + steps):

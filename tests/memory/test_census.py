@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
-from recollect.errors import OptionError
+import relive as rl
+from relive.errors import OptionError
 
-SCHEMA = rc.Schema(obs=rc.Field())
+SCHEMA = rl.Schema(obs=rl.Field())
 
 
-def oracle(memory: rc.Memory, draws: dict[tuple[int, int], int], priorities: np.ndarray | None) -> dict:
+def oracle(memory: rl.Memory, draws: dict[tuple[int, int], int], priorities: np.ndarray | None) -> dict:
     span = memory.capacity // memory.lanes
     steps = set()
     episodes = memory.episodes
@@ -42,8 +42,8 @@ def oracle(memory: rc.Memory, draws: dict[tuple[int, int], int], priorities: np.
 @given(st.data(), st.booleans())
 def test_a_census_is_what_a_loop_counts(data: st.DataObject, prioritized: bool) -> None:
     lanes, span = data.draw(st.integers(1, 3)), data.draw(st.integers(8, 40))
-    sampler = rc.Prioritized(1.0) if prioritized else rc.Uniform()
-    memory = rc.Memory(SCHEMA, lanes * span, lanes, sampler=sampler, seed=0)
+    sampler = rl.Prioritized(1.0) if prioritized else rl.Uniform()
+    memory = rl.Memory(SCHEMA, lanes * span, lanes, sampler=sampler, seed=0)
     memory.count_draws()
     draws: dict[tuple[int, int], int] = {}
     for _ in range(data.draw(st.integers(1, 60))):
@@ -69,7 +69,7 @@ def test_a_census_is_what_a_loop_counts(data: st.DataObject, prioritized: bool) 
 
 
 def test_some_rows_stand_for_all() -> None:
-    memory = rc.Memory(SCHEMA, 10_000, 2, sampler=rc.Prioritized(1.0), seed=0)
+    memory = rl.Memory(SCHEMA, 10_000, 2, sampler=rl.Prioritized(1.0), seed=0)
     zeros = np.zeros((5_000, 2))
     memory.extend(obs=zeros, reward=zeros, terminated=zeros > 0, truncated=zeros > 0)
     whole, some = memory.census(), memory.census(most=1_000)
@@ -87,7 +87,7 @@ def test_some_rows_stand_for_all() -> None:
 
 
 def test_a_census_beside_writers_and_learners() -> None:
-    memory = rc.Memory(SCHEMA, 4_000, 2, sampler=rc.Prioritized(), seed=0)
+    memory = rl.Memory(SCHEMA, 4_000, 2, sampler=rl.Prioritized(), seed=0)
     stop, wrong = threading.Event(), []
 
     def guarded(work) -> None:

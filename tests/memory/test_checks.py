@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 CHANGING = """
-import sys, threading, numpy as np, recollect as rc
-memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 400_000, 2, seed=0)
+import sys, threading, numpy as np, relive as rl
+memory = rl.Memory(rl.Schema(obs=rl.Field((2,))), 400_000, 2, seed=0)
 terminated, truncated = np.zeros((100_000, 2), bool), np.zeros((100_000, 2), bool)
 lanes = np.array([0, 1])
 final = np.zeros((100_000, 2, 2), np.float32)
@@ -31,21 +31,21 @@ for _ in range(150):
                       final_obs=final)
         memory.extend(lanes=lanes, obs=obs[:500], reward=np.zeros((500, 2)), terminated=terminated[:500],
                       truncated=truncated[:500], final_obs=final[:500])
-    except rc.errors.OptionError:
+    except rl.errors.OptionError:
         pass
     assert set(np.unique(memory.sample(1000).obs)) <= {1.0}
 stop.set()
 for thread in threads:
     thread.join()
 memory.save(sys.argv[1])
-assert len(rc.Memory.load(sys.argv[1])) == len(memory)
+assert len(rl.Memory.load(sys.argv[1])) == len(memory)
 """
 
 
 FLIPPING = """
-import sys, threading, numpy as np, recollect as rc
+import sys, threading, numpy as np, relive as rl
 sys.setswitchinterval(1e-5)
-memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 400_000, 2, seed=0)
+memory = rl.Memory(rl.Schema(obs=rl.Field((2,))), 400_000, 2, seed=0)
 flag, none, obs = np.zeros((2000, 2), bool), np.zeros((2000, 2), bool), np.ones((2000, 2, 2), np.float32)
 
 def flip():
@@ -58,7 +58,7 @@ for _ in range(2):
 for _ in range(1500):
     try:
         memory.extend(obs=obs, reward=np.zeros((2000, 2)), terminated=none, truncated=flag)
-    except rc.errors.StepError as error:
+    except rl.errors.StepError as error:
         assert "final_obs must be given where a step is truncated" in str(error), error
 """
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import checkable
-import recollect as rc
+import relive as rl
 from test_crash import fill, new_memory
 
 
 def test_copies_and_pickles_hold_everything(tmp_path: Path) -> None:
-    memory = new_memory(450, rc.Prioritized(beta=rc.Linear(0.4, 1.0, steps=5)))
+    memory = new_memory(450, rl.Prioritized(beta=rl.Linear(0.4, 1.0, steps=5)))
     fill(memory, 0, 600)
     memory.update_priorities(memory.sample(32), np.arange(32.0))
     for again in (copy.deepcopy(memory), copy.copy(memory), pickle.loads(pickle.dumps(memory))):
@@ -27,8 +27,8 @@ def test_copies_and_pickles_hold_everything(tmp_path: Path) -> None:
         fill(again, 600, 5)
     assert checkable.newest(memory) == [598, 598]
     with (
-        new_memory(450, storage=rc.Mapped(tmp_path / "rows")) as mapped,
-        pytest.raises(rc.errors.OptionError) as caught,
+        new_memory(450, storage=rl.Mapped(tmp_path / "rows")) as mapped,
+        pytest.raises(rl.errors.OptionError) as caught,
     ):
         copy.deepcopy(mapped)
     assert str(caught.value) == (
@@ -43,12 +43,12 @@ def test_an_empty_path_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for use in (
         lambda: memory.save(""),
         lambda: memory.save(None),  # type: ignore[arg-type]
-        lambda: rc.Memory.load(""),
+        lambda: rl.Memory.load(""),
         lambda: memory.export(""),
-        lambda: rc.Memory.from_dataset(""),
-        lambda: rc.Mapped(""),
+        lambda: rl.Memory.from_dataset(""),
+        lambda: rl.Mapped(""),
     ):
-        with pytest.raises(rc.errors.OptionError, match=r"^(folder|path) must (be a path|name a file), got (''|None)$"):
+        with pytest.raises(rl.errors.OptionError, match=r"^(folder|path) must (be a path|name a file), got (''|None)$"):
             use()
     assert list(tmp_path.iterdir()) == []
 
@@ -60,19 +60,19 @@ def test_a_newer_snapshot_is_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "saved" / "manifest.json"
     path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2', 1))
     before = sorted((path.name, path.read_bytes()) for path in (tmp_path / "saved").iterdir())
-    with pytest.raises(rc.errors.SnapshotError) as caught:
+    with pytest.raises(rl.errors.SnapshotError) as caught:
         memory.save(tmp_path / "saved")
     assert str(caught.value) == (
-        f"{path} must be of format version 1, got 2. Use a newer recollect, or another folder."
+        f"{path} must be of format version 1, got 2. Use a newer relive, or another folder."
     )
     assert sorted((path.name, path.read_bytes()) for path in (tmp_path / "saved").iterdir()) == before
 
 
 FULL = """
 import resource, signal, sys
-import checkable, recollect as rc
+import checkable, relive as rl
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-memory = rc.Memory(checkable.SCHEMA, 4000, 1, seed=0)
+memory = rl.Memory(checkable.SCHEMA, 4000, 1, seed=0)
 memory.save(sys.argv[1], journal="written")
 row = checkable.SCHEMA.row_nbytes
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000 * row, resource.RLIM_INFINITY))
@@ -80,13 +80,13 @@ block = {key: value[:, None] for key, value in checkable.block(0, 0, 3600).items
 try:
     memory.extend(**block)
     raise SystemExit("stored")
-except rc.errors.JournalError as error:
+except rl.errors.JournalError as error:
     print(error)
     assert (error.stored, error.steps, error.errno) == (2000, 3600, 27)
 assert len(memory) == 2000, len(memory)
 checkable.check_lanes(memory)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-again = rc.Memory.load(sys.argv[1])
+again = rl.Memory.load(sys.argv[1])
 assert len(again) == 2000
 """
 

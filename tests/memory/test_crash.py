@@ -16,20 +16,20 @@ import numpy as np
 import pytest
 
 import checkable
-import recollect as rc
+import relive as rl
 from disks import CrashDisk, save_on
 
 
-def fill(memory: rc.Memory, first: int, count: int) -> None:
+def fill(memory: rl.Memory, first: int, count: int) -> None:
     for lane in range(memory.lanes):
         memory.extend(lanes=lane, **checkable.block(lane, first, count))
 
 
-def new_memory(span: int, sampler: rc.Sampler | None = None, **options: Any) -> rc.Memory:
-    return rc.Memory(checkable.SCHEMA, 2 * span, 2, sampler=sampler or rc.Prioritized(), seed=0, **options)
+def new_memory(span: int, sampler: rl.Sampler | None = None, **options: Any) -> rl.Memory:
+    return rl.Memory(checkable.SCHEMA, 2 * span, 2, sampler=sampler or rl.Prioritized(), seed=0, **options)
 
 
-def fingerprint(memory: rc.Memory) -> list[Any]:
+def fingerprint(memory: rl.Memory) -> list[Any]:
     """What tells one state of a memory from another, without changing it."""
     state = memory.random_state
     batch = memory.sample(8)
@@ -60,7 +60,7 @@ def test_every_step_of_a_save_may_be_the_last(tmp_path: Path, seed: int, journal
                 (image / name).write_bytes(data)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore" if journal else "error")  # a journal may end in the middle of a record
-                memory = rc.Memory.load(image)
+                memory = rl.Memory.load(image)
             if journal is None:
                 assert fingerprint(memory) in allowed
             else:
@@ -110,7 +110,7 @@ def test_a_disk_that_fails_at_any_call_costs_nothing(tmp_path: Path, journal: st
     memory.save(folder, journal=journal)
     number, failed = 300, 0
     for at in range(1, 200):
-        before = fingerprint(rc.Memory.load(folder))
+        before = fingerprint(rl.Memory.load(folder))
         fill(memory, number, 40)
         number += 40
         real = CrashDisk(folder)
@@ -121,15 +121,15 @@ def test_a_disk_that_fails_at_any_call_costs_nothing(tmp_path: Path, journal: st
         except OSError:
             failed += 1
             if journal is None:
-                assert fingerprint(rc.Memory.load(folder)) in (before, fingerprint(memory))
+                assert fingerprint(rl.Memory.load(folder)) in (before, fingerprint(memory))
             else:  # what is appended from now on is logged all the same
                 fill(memory, number, 10)
                 number += 10
-                assert checkable.newest(rc.Memory.load(folder)) == checkable.newest(memory)
+                assert checkable.newest(rl.Memory.load(folder)) == checkable.newest(memory)
             continue
         break
     assert failed > 10
-    assert fingerprint(rc.Memory.load(folder)) == fingerprint(memory)
+    assert fingerprint(rl.Memory.load(folder)) == fingerprint(memory)
     kept = {path.name for path in folder.iterdir()}
     memory.save(folder, journal=journal)
     assert not any(name.startswith("tmp-") for name in kept | {path.name for path in folder.iterdir()})
@@ -179,7 +179,7 @@ def test_killed_while_saving(tmp_path: Path, rounds: int) -> None:
 
         def work(tell: Callable[[int], None], first: int = known) -> None:
             if first:
-                memory = rc.Memory.load(folder)
+                memory = rl.Memory.load(folder)
                 memory.cut()
                 number = min(checkable.newest(memory)) + 1
             else:
@@ -194,7 +194,7 @@ def test_killed_while_saving(tmp_path: Path, rounds: int) -> None:
         told = in_child(work, seconds)
         acknowledged = max(acknowledged, told)
         if acknowledged > 0:
-            memory = rc.Memory.load(folder)
+            memory = rl.Memory.load(folder)
             assert min(checkable.newest(memory)) >= acknowledged - 3
             for _ in range(3):
                 checkable.check(memory.sample(64))
@@ -205,7 +205,7 @@ def made(path: Path) -> bool:
     return path.exists() and any(path.read_bytes()[:24])
 
 
-def newest_numbers(memory: rc.Memory) -> list[int]:
+def newest_numbers(memory: rl.Memory) -> list[int]:
     """The newest step's number by lane, whether or not its outcome is known."""
     episodes = memory.episodes
     ends = [int((episodes.start + episodes.length)[episodes.lane == lane].max()) for lane in range(memory.lanes)]
@@ -221,7 +221,7 @@ def test_killed_while_appending_to_a_file(tmp_path: Path, rounds: int) -> None:
     for seconds in kills(rounds, 0.12):
 
         def work(tell: Callable[[int], None], first: int = number, new: bool = not made(path)) -> None:
-            memory = new_memory(900, storage=rc.Mapped(path)) if new else rc.Memory.open(rc.Mapped(path))
+            memory = new_memory(900, storage=rl.Mapped(path)) if new else rl.Memory.open(rl.Mapped(path))
             memory.cut()
             at = first
             while True:
@@ -234,7 +234,7 @@ def test_killed_while_appending_to_a_file(tmp_path: Path, rounds: int) -> None:
         told = in_child(work, seconds)
         if not made(path):
             continue
-        with rc.Memory.open(rc.Mapped(path)) as memory:
+        with rl.Memory.open(rl.Mapped(path)) as memory:
             if not len(memory):
                 continue
             acknowledged = max(acknowledged, told)
@@ -254,7 +254,7 @@ def test_killed_while_logging(tmp_path: Path, rounds: int) -> None:
     for seconds in kills(rounds, 0.2):
 
         def work(tell: Callable[[int], None], first: int = number) -> None:
-            memory = rc.Memory.load(folder) if (folder / "manifest.json").exists() else new_memory(900)
+            memory = rl.Memory.load(folder) if (folder / "manifest.json").exists() else new_memory(900)
             memory.cut()
             memory.save(folder, journal="written")
             at = first
@@ -270,7 +270,7 @@ def test_killed_while_logging(tmp_path: Path, rounds: int) -> None:
         told = in_child(work, seconds)
         if not (folder / "manifest.json").exists():
             continue
-        memory = rc.Memory.load(folder)
+        memory = rl.Memory.load(folder)
         newest = min(checkable.newest(memory))
         acknowledged = max(acknowledged, told)
         assert newest >= acknowledged - 3

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from minari.data_collector import EpisodeBuffer
 
-import recollect as rc
+import relive as rl
 
 
-def flat_memory(steps: int = 200, **options: Any) -> rc.Memory:
+def flat_memory(steps: int = 200, **options: Any) -> rl.Memory:
     """One agent; the first episodes are overwritten, the last one is not finished."""
-    schema = rc.Schema(obs=rc.Field((3,)), action=rc.Field((), "uint8"), note=rc.Field((2,), "int16"))
-    memory = rc.Memory(schema, 150, seed=0, **options)
+    schema = rl.Schema(obs=rl.Field((3,)), action=rl.Field((), "uint8"), note=rl.Field((2,), "int16"))
+    memory = rl.Memory(schema, 150, seed=0, **options)
     rng = np.random.default_rng(0)
     for step in range(steps):
         memory.append(
@@ -35,19 +35,19 @@ def flat_memory(steps: int = 200, **options: Any) -> rc.Memory:
     return memory
 
 
-def team_memory() -> rc.Memory:
+def team_memory() -> rl.Memory:
     """Two kinds of agents, nested observations, rewards of their own, a shared state, two lanes."""
-    schema = rc.Schema(
-        hunter=rc.Group(
-            obs={"eye": rc.Field((2, 4, 4), "uint8"), "place": rc.Field((2, 3))},
-            action=rc.Field((2,), "uint8"),
-            reward=rc.Field((2,)),
+    schema = rl.Schema(
+        hunter=rl.Group(
+            obs={"eye": rl.Field((2, 4, 4), "uint8"), "place": rl.Field((2, 3))},
+            action=rl.Field((2,), "uint8"),
+            reward=rl.Field((2,)),
         ),
-        prey=rc.Group(obs=rc.Field((1, 5)), action=rc.Field((1, 2)), reward=rc.Field((1,))),
-        state=rc.Field((7,), "float64"),
+        prey=rl.Group(obs=rl.Field((1, 5)), action=rl.Field((1, 2)), reward=rl.Field((1,))),
+        state=rl.Field((7,), "float64"),
     )
     schema.agents = {"hunter": ("ann", "bob"), "prey": ("cy",)}
-    memory = rc.Memory(schema, 120, 2, seed=0)
+    memory = rl.Memory(schema, 120, 2, seed=0)
     rng = np.random.default_rng(1)
 
     def seen(prefix: str = "") -> dict[str, Any]:
@@ -71,7 +71,7 @@ def team_memory() -> rc.Memory:
     return memory
 
 
-def episodes_of(memory: rc.Memory) -> list[dict[str, Any]]:
+def episodes_of(memory: rl.Memory) -> list[dict[str, Any]]:
     """Whole ended episodes through the episodes window, as plain data."""
     table = memory.episodes
     chosen = (table.terminated | table.truncated) & table.whole
@@ -89,7 +89,7 @@ def episodes_of(memory: rc.Memory) -> list[dict[str, Any]]:
     return [{**episode, "ends": np.array(end)} for episode, end in zip(found, ends, strict=True)]
 
 
-def same_episodes(one: rc.Memory, two: rc.Memory) -> None:
+def same_episodes(one: rl.Memory, two: rl.Memory) -> None:
     first, second = episodes_of(one), episodes_of(two)
     assert len(first) == len(second) > 3
     for a, b in zip(first, second, strict=True):
@@ -104,19 +104,19 @@ def same_episodes(one: rc.Memory, two: rc.Memory) -> None:
 def test_episodes_come_back_as_they_were(tmp_path: Path, name: str, make: Any) -> None:
     memory = make()
     count = memory.export(tmp_path / name)
-    again = rc.Memory.from_dataset(tmp_path / name, seed=0)
+    again = rl.Memory.from_dataset(tmp_path / name, seed=0)
     assert count == len(again.episodes.lane)
     assert again.schema == memory.schema
     assert again.schema.agents == memory.schema.agents
     same_episodes(memory, again)
-    spans = rc.Memory.from_dataset(tmp_path / name, window=rc.Sequence(500, burn_in=3), seed=0)
+    spans = rl.Memory.from_dataset(tmp_path / name, window=rl.Sequence(500, burn_in=3), seed=0)
     assert spans.ready == 0 or spans.sample(2)
 
 
 def test_episodes_come_back_from_d4rl(tmp_path: Path) -> None:
     memory = flat_memory()
     memory.export(tmp_path / "data.hdf5")
-    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "data.hdf5", infos=["note"]))
+    same_episodes(memory, rl.Memory.from_dataset(tmp_path / "data.hdf5", infos=["note"]))
 
 
 def test_minari_reads_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_minari_reads_what_is_written(tmp_path: Path, monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(theirs.actions, ours["action"])
         np.testing.assert_array_equal(theirs.rewards, ours["reward"])
         assert (theirs.terminations[-1], theirs.truncations[-1]) == tuple(ours["ends"])
-        np.testing.assert_array_equal(theirs.infos["recollect"]["note"], ours["note"])
+        np.testing.assert_array_equal(theirs.infos["relive"]["note"], ours["note"])
         assert repr(theirs)
     together = minari.load_dataset("team-v0")
     assert set(together.observation_space.spaces) == {"hunter", "prey", "state"}
@@ -183,13 +183,13 @@ def test_what_minari_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "theirs-v0", buffers, observation_space=observations, action_space=actions, jpeg_encoding=False,
         algorithm_name="a", author="b", author_email="c", code_permalink="d", description="e",
     )  # fmt: skip
-    memory = rc.Memory.from_dataset(tmp_path / "theirs-v0", window=rc.Episodes(), infos=["score"], float64=True)
+    memory = rl.Memory.from_dataset(tmp_path / "theirs-v0", window=rl.Episodes(), infos=["score"], float64=True)
     assert memory.episodes.length.tolist() == [3, 1, 6, 4]
     assert memory.episodes.terminated.tolist() == [True, False, False, False]
     if which == 0:
         assert memory.schema["obs"].dtype == np.float64
         assert memory.schema["action"].dtype == np.int8
-        assert rc.Memory.from_dataset(tmp_path / "theirs-v0").schema["obs"].dtype == np.float32
+        assert rl.Memory.from_dataset(tmp_path / "theirs-v0").schema["obs"].dtype == np.float32
         for ours, theirs in zip(episodes_of(memory), buffers, strict=True):
             np.testing.assert_array_equal(ours["obs"], theirs.observations)
             np.testing.assert_array_equal(ours["action"], theirs.actions)
@@ -223,8 +223,8 @@ def test_jpegs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "jpeg-v0", [buffer], observation_space=space, action_space=gym.spaces.Discrete(2), jpeg_encoding=True,
         algorithm_name="a", author="b", author_email="c", code_permalink="d", description="e",
     )  # fmt: skip
-    with pytest.raises(rc.errors.DatasetError) as caught:
-        rc.Memory.from_dataset(tmp_path / "jpeg-v0")
+    with pytest.raises(rl.errors.DatasetError) as caught:
+        rl.Memory.from_dataset(tmp_path / "jpeg-v0")
     assert str(caught.value).endswith("Images must not be JPEGs: write the dataset with jpeg_encoding off.")
 
 
@@ -244,7 +244,7 @@ def d4rl_file(path: Path, *, following: bool, timeouts: bool = True) -> None:
         file["metadata/algorithm"] = b"SAC"
 
 
-def transitions(memory: rc.Memory) -> list[tuple[float, float, bool, bool]]:
+def transitions(memory: rl.Memory) -> list[tuple[float, float, bool, bool]]:
     rows = [
         (float(obs[0]), float(after[0]), bool(terminated), bool(truncated))
         for batch in memory.epoch(100)
@@ -258,7 +258,7 @@ def transitions(memory: rc.Memory) -> list[tuple[float, float, bool, bool]]:
 def test_d4rl_without_next_observations(tmp_path: Path) -> None:
     """No next observation is made up: the last step of a timeout gives the final observation of the one before."""
     d4rl_file(tmp_path / "data.hdf5", following=False)
-    memory = rc.Memory.from_dataset(tmp_path / "data.hdf5", infos=["speed"])
+    memory = rl.Memory.from_dataset(tmp_path / "data.hdf5", infos=["speed"])
     assert transitions(memory) == [
         (0, 1, False, False), (1, 2, False, False), (2, 2, True, False), (10, 11, False, True), (20, 21, False, True),
     ]  # fmt: skip
@@ -268,14 +268,14 @@ def test_d4rl_without_next_observations(tmp_path: Path) -> None:
 
 def test_d4rl_with_next_observations(tmp_path: Path) -> None:
     d4rl_file(tmp_path / "data.hdf5", following=True)
-    memory = rc.Memory.from_dataset(tmp_path / "data.hdf5", float64=True)
+    memory = rl.Memory.from_dataset(tmp_path / "data.hdf5", float64=True)
     assert transitions(memory) == [
         (0, 1, False, False), (1, 2, False, False), (2, 3, True, False), (10, 11, False, False), (11, 12, False, True),
         (20, 21, False, False), (21, 22, False, True),
     ]  # fmt: skip
     assert memory.schema["action"].dtype == np.float64
     d4rl_file(tmp_path / "none.hdf5", following=True, timeouts=False)
-    assert rc.Memory.from_dataset(tmp_path / "none.hdf5").episodes.length.tolist() == [3, 4]
+    assert rl.Memory.from_dataset(tmp_path / "none.hdf5").episodes.length.tolist() == [3, 4]
 
 
 def test_npz_with_the_names_of_d4rl(tmp_path: Path) -> None:
@@ -283,30 +283,30 @@ def test_npz_with_the_names_of_d4rl(tmp_path: Path) -> None:
         tmp_path / "data.npz", observations=np.zeros((4, 2)), actions=np.zeros((4, 1)), rewards=np.ones(4),
         terminals=[False, True, False, False],
     )  # fmt: skip
-    memory = rc.Memory.from_dataset(tmp_path / "data.npz", window=rc.Episodes(), sampler=rc.Prioritized(), seed=0)
+    memory = rl.Memory.from_dataset(tmp_path / "data.npz", window=rl.Episodes(), sampler=rl.Prioritized(), seed=0)
     assert memory.episodes.length.tolist() == [2, 1]
 
 
 def test_loose_rows_go_to_npz_and_d4rl(tmp_path: Path) -> None:
-    schema = rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,)), action=rc.Field(()))
-    memory = rc.Memory(schema, 50, seed=0)
+    schema = rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((2,)), action=rl.Field(()))
+    memory = rl.Memory(schema, 50, seed=0)
     rng = np.random.default_rng(0)
     for step in range(40):
         memory.append(
             obs=rng.random(2), next_obs=rng.random(2), action=step, reward=1, terminated=step % 6 == 5, truncated=False
         )
     memory.export(tmp_path / "data.npz")
-    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "data.npz"))
+    same_episodes(memory, rl.Memory.from_dataset(tmp_path / "data.npz"))
     memory.export(tmp_path / "data.hdf5")
-    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "data.hdf5"))
-    with pytest.raises(rc.errors.DatasetError, match="Minari must be given a schema without next fields"):
+    same_episodes(memory, rl.Memory.from_dataset(tmp_path / "data.hdf5"))
+    with pytest.raises(rl.errors.DatasetError, match="Minari must be given a schema without next fields"):
         memory.export(tmp_path / "minari-v0")
 
 
 @pytest.mark.parametrize("name", ["data.npz", "data.hdf5", "minari-v0"])
 def test_no_episodes_at_all(tmp_path: Path, name: str) -> None:
     assert flat_memory(3).export(tmp_path / name) == 0
-    assert len(rc.Memory.from_dataset(tmp_path / name)) == 0
+    assert len(rl.Memory.from_dataset(tmp_path / name)) == 0
 
 
 def test_a_dataset_that_lies_about_its_steps_is_read_whole(tmp_path: Path) -> None:
@@ -314,13 +314,13 @@ def test_a_dataset_that_lies_about_its_steps_is_read_whole(tmp_path: Path) -> No
     memory.export(tmp_path / "minari-v0")
     metadata = tmp_path / "minari-v0" / "data" / "metadata.json"
     metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "total_steps": 7}))
-    same_episodes(memory, rc.Memory.from_dataset(tmp_path / "minari-v0"))
+    same_episodes(memory, rl.Memory.from_dataset(tmp_path / "minari-v0"))
 
 
 def test_exporting_while_steps_are_appended(tmp_path: Path) -> None:
     """Episodes that are overwritten meanwhile are left out; none is mixed up."""
-    schema = rc.Schema(obs=rc.Field((400,)), action=rc.Field((), "int32"))
-    memory = rc.Memory(schema, 3000, seed=0)
+    schema = rl.Schema(obs=rl.Field((400,)), action=rl.Field((), "int32"))
+    memory = rl.Memory(schema, 3000, seed=0)
     stop = threading.Event()
 
     def write() -> None:
@@ -354,39 +354,39 @@ def test_exporting_while_steps_are_appended(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.DatasetError) as missing:
-        rc.Memory.from_dataset(tmp_path / "none.npz")
+    with pytest.raises(rl.errors.DatasetError) as missing:
+        rl.Memory.from_dataset(tmp_path / "none.npz")
     assert str(missing.value) == f"{tmp_path / 'none.npz'} must exist, got no such file or folder"
     (tmp_path / "bad.npz").write_bytes(b"hello")
-    with pytest.raises(rc.errors.DatasetError, match="must be an npz file of arrays"):
-        rc.Memory.from_dataset(tmp_path / "bad.npz")
+    with pytest.raises(rl.errors.DatasetError, match="must be an npz file of arrays"):
+        rl.Memory.from_dataset(tmp_path / "bad.npz")
     np.savez(tmp_path / "object.npz", schema=np.array([{}], object))
-    with pytest.raises(rc.errors.DatasetError, match="must be an npz file of arrays"):
-        rc.Memory.from_dataset(tmp_path / "object.npz")
+    with pytest.raises(rl.errors.DatasetError, match="must be an npz file of arrays"):
+        rl.Memory.from_dataset(tmp_path / "object.npz")
     (tmp_path / "bad.hdf5").write_bytes(b"hello")
-    with pytest.raises(rc.errors.DatasetError, match="must be an HDF5 file"):
-        rc.Memory.from_dataset(tmp_path / "bad.hdf5")
+    with pytest.raises(rl.errors.DatasetError, match="must be an HDF5 file"):
+        rl.Memory.from_dataset(tmp_path / "bad.hdf5")
     with h5py.File(tmp_path / "other.hdf5", "w") as file:
         file["actions"] = [1.0]
-    with pytest.raises(rc.errors.DatasetError, match=r"must have observations, rewards, terminals, got actions\."):
-        rc.Memory.from_dataset(tmp_path / "other.hdf5")
-    with pytest.raises(rc.errors.DatasetError, match="must be a Minari dataset in HDF5 with an episode"):
-        rc.Memory.from_dataset(tmp_path)
-    with pytest.raises(rc.errors.OptionError, match="kind must be one of minari, d4rl, npz, got 'csv'"):
+    with pytest.raises(rl.errors.DatasetError, match=r"must have observations, rewards, terminals, got actions\."):
+        rl.Memory.from_dataset(tmp_path / "other.hdf5")
+    with pytest.raises(rl.errors.DatasetError, match="must be a Minari dataset in HDF5 with an episode"):
+        rl.Memory.from_dataset(tmp_path)
+    with pytest.raises(rl.errors.OptionError, match="kind must be one of minari, d4rl, npz, got 'csv'"):
         flat_memory().export(tmp_path / "data.csv", kind="csv")
-    with pytest.raises(rc.errors.DatasetError, match="a D4RL file must be given one obs, one action and a reward"):
+    with pytest.raises(rl.errors.DatasetError, match="a D4RL file must be given one obs, one action and a reward"):
         team_memory().export(tmp_path / "data.hdf5")
     flat_memory().export(tmp_path / "data.npz")
     with np.load(tmp_path / "data.npz") as file:
         arrays = {key: file[key] for key in file.files}
     arrays["lengths"] = arrays["lengths"] + 1
     np.savez(tmp_path / "long.npz", **arrays)
-    with pytest.raises(rc.errors.DatasetError, match="must hold episodes as recollect writes them"):
-        rc.Memory.from_dataset(tmp_path / "long.npz")
+    with pytest.raises(rl.errors.DatasetError, match="must hold episodes as relive writes them"):
+        rl.Memory.from_dataset(tmp_path / "long.npz")
     flat_memory().export(tmp_path / "minari-v0")
     metadata = tmp_path / "minari-v0" / "data" / "metadata.json"
     about = json.loads(metadata.read_text())
     del about["total_episodes"]
     metadata.write_text(json.dumps(about))
-    with pytest.raises(rc.errors.DatasetError, match="total_episodes"):
-        rc.Memory.from_dataset(tmp_path / "minari-v0")
+    with pytest.raises(rl.errors.DatasetError, match="total_episodes"):
+        rl.Memory.from_dataset(tmp_path / "minari-v0")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import recollect as rc
+import relive as rl
 
 WIDTH = 256  # floats of a row: a panel of its own, two rows a kilobyte and more
 
@@ -32,8 +32,8 @@ def rows_of(first: int, count: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much is resident here")
 def test_forgotten_rows_give_their_memory_back_and_others_stay() -> None:
-    schema = rc.Schema(wide=rc.Field((WIDTH,)), narrow=rc.Field((), "int64"), reward=None)
-    memory = rc.Memory(schema, capacity=64 << 10, window=rc.Transition(), seed=0)  # 64 MiB of wide rows
+    schema = rl.Schema(wide=rl.Field((WIDTH,)), narrow=rl.Field((), "int64"), reward=None)
+    memory = rl.Memory(schema, capacity=64 << 10, window=rl.Transition(), seed=0)  # 64 MiB of wide rows
     before = resident()
     kept, size, written = 4096, 1000, 0
     peak = 0
@@ -52,27 +52,27 @@ def test_forgotten_rows_give_their_memory_back_and_others_stay() -> None:
 
 
 def test_a_memory_of_the_newest_episodes() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 100, window=rc.Episodes(), sampler=rc.Uniform(replace=False), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 100, window=rl.Episodes(), sampler=rl.Uniform(replace=False), seed=0)
     for episode in range(6):
         for t in range(3):
             memory.append(obs=episode, reward=0, terminated=t == 2, truncated=False)
     memory.forget(0, int(memory.episodes.start[-2]))
     assert memory.episodes.id.tolist() == [4, 5]
     assert sorted(memory.sample(2).obs[:, 0].tolist()) == [4.0, 5.0]
-    with pytest.raises(rc.errors.NotEnoughRows):
+    with pytest.raises(rl.errors.NotEnoughRows):
         memory.sample(3)
 
 
 def test_what_cannot_be_forgotten() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 10)
-    with pytest.raises(rc.errors.OptionError, match=r"^lane must be a whole number from 0 to 0, got 1"):
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 10)
+    with pytest.raises(rl.errors.OptionError, match=r"^lane must be a whole number from 0 to 0, got 1"):
         memory.forget(1, 0)
-    with pytest.raises(rc.errors.OptionError, match=r"^before must be a whole number from 0 to"):
+    with pytest.raises(rl.errors.OptionError, match=r"^before must be a whole number from 0 to"):
         memory.forget(0, -1)
 
 
 def test_without_anything_observed_no_row_needs_another() -> None:
-    memory = rc.Memory(rc.Schema(note=rc.Field((), "int64")), 4, seed=0)
+    memory = rl.Memory(rl.Schema(note=rl.Field((), "int64")), 4, seed=0)
     for i in range(6):
         memory.append(note=i, reward=i, terminated=i % 2 == 1, truncated=False)
         assert memory.ready == min(i + 1, 4)
@@ -83,15 +83,15 @@ def test_without_anything_observed_no_row_needs_another() -> None:
 
 
 def test_what_is_written_later_is_read_and_saved(tmp_path: Path) -> None:
-    schema = rc.Schema(obs=rc.Field((2,)), advantage=rc.Field())
-    memory = rc.Memory(schema, 40_000, lanes=2, seed=0)
+    schema = rl.Schema(obs=rl.Field((2,)), advantage=rl.Field())
+    memory = rl.Memory(schema, 40_000, lanes=2, seed=0)
     block = np.zeros((20_000, 2))
     flags = np.zeros((20_000, 2), bool)
     memory.extend(obs=np.zeros((20_000, 2, 2)), advantage=block, reward=block, terminated=flags, truncated=flags)
     memory.save(tmp_path)
     memory.slots("advantage")[1, 5] = 7.0
     memory.save(tmp_path)
-    again = rc.Memory.load(tmp_path)
+    again = rl.Memory.load(tmp_path)
     for each in (memory, again):
         assert each.read([1], [5]).advantage.tolist() == [7.0]
         assert each.read([0], [5]).advantage.tolist() == [0.0]
@@ -99,7 +99,7 @@ def test_what_is_written_later_is_read_and_saved(tmp_path: Path) -> None:
 
 
 def test_forgetting_waits_for_rows_that_are_being_saved_and_for_no_others() -> None:
-    memory = rc.Memory(rc.Schema(note=rc.Field((), "int64"), reward=None), 1000)
+    memory = rl.Memory(rl.Schema(note=rl.Field((), "int64"), reward=None), 1000)
     memory.extend(note=np.arange(500), terminated=np.zeros(500, bool), truncated=np.zeros(500, bool))
     memory._store.release(np.array([100]))  # as if a save had written the rows before
     memory.forget(0, 100)
@@ -116,8 +116,8 @@ def test_forgetting_waits_for_rows_that_are_being_saved_and_for_no_others() -> N
 
 ACTOR = """
 import sys, time
-import numpy as np, recollect as rc
-memory = rc.Memory.open(rc.Shared(sys.argv[1]), window=rc.Sequence(4))
+import numpy as np, relive as rl
+memory = rl.Memory.open(rl.Shared(sys.argv[1]), window=rl.Sequence(4))
 ends, written, stop = np.arange(100) == 99, 0, time.monotonic() + 1.5
 while time.monotonic() < stop:
     block = np.repeat(np.arange(written, written + 100, dtype=np.float32), 500).reshape(100, 500)
@@ -131,8 +131,8 @@ while time.monotonic() < stop:
 @pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 def test_a_learner_goes_on_while_an_actor_forgets() -> None:
     name = f"test-{uuid.uuid4().hex}"
-    schema = rc.Schema(x=rc.Field((500,)), reward=None)
-    with rc.Memory(schema, 4000, storage=rc.Shared(name), window=rc.Sequence(4), seed=0) as memory:
+    schema = rl.Schema(x=rl.Field((500,)), reward=None)
+    with rl.Memory(schema, 4000, storage=rl.Shared(name), window=rl.Sequence(4), seed=0) as memory:
         with subprocess.Popen([sys.executable, "-c", ACTOR, name]) as actor:
             while memory.ready == 0:
                 assert actor.poll() is None

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.errors import OptionError
+import relive as rl
+from relive.errors import OptionError
 
 
 @pytest.mark.parametrize("lanes", [None, 3])
@@ -17,9 +17,9 @@ def test_what_is_acted_on_is_what_is_learned_from(lanes: int | None, frames: int
     """Random ends of both kinds; every row's stack is the one that was made when it was appended."""
     source = np.random.default_rng(frames)
     count = lanes or 1
-    schema = rc.Schema(obs=rc.Field((2, 2), "uint8"), at=rc.Field((), "int64"))
-    memory = rc.Memory(schema, 300 * count, lanes, stack={"obs": frames} if frames > 1 else None, seed=0)
-    stack = rc.FrameStack(frames, lanes)
+    schema = rl.Schema(obs=rl.Field((2, 2), "uint8"), at=rl.Field((), "int64"))
+    memory = rl.Memory(schema, 300 * count, lanes, stack={"obs": frames} if frames > 1 else None, seed=0)
+    stack = rl.FrameStack(frames, lanes)
     acted: list[Any] = []
     starts = np.ones(count, bool)
     for t in range(200):
@@ -42,7 +42,7 @@ def test_what_is_acted_on_is_what_is_learned_from(lanes: int | None, frames: int
 
 
 def test_stacks_are_ones_own() -> None:
-    stack = rc.FrameStack(2, 1)
+    stack = rl.FrameStack(2, 1)
     one = stack(np.zeros((1, 3)))
     one[:] = 7
     assert stack(np.ones((1, 3))).tolist() == [[[0, 0, 0], [1, 1, 1]]]
@@ -51,10 +51,10 @@ def test_stacks_are_ones_own() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rc.FrameStack(0), "frames must be a whole number from 1 to 65536, got 0"),
-        (lambda: rc.FrameStack(2, 2)(np.zeros((3, 2))), "obs must have shape [2, 2], got [3, 2]"),
+        (lambda: rl.FrameStack(0), "frames must be a whole number from 1 to 65536, got 0"),
+        (lambda: rl.FrameStack(2, 2)(np.zeros((3, 2))), "obs must have shape [2, 2], got [3, 2]"),
         (
-            lambda: rc.FrameStack(2, 2)(np.zeros((2, 2)), [True] * 3),
+            lambda: rl.FrameStack(2, 2)(np.zeros((2, 2)), [True] * 3),
             "starts must be one flag or have shape [2], got [3]",
         ),
     ],
@@ -66,7 +66,7 @@ def test_what_is_refused(call: Any, message: str) -> None:
 
 
 def test_frames_of_another_shape_are_refused() -> None:
-    stack = rc.FrameStack(2)
+    stack = rl.FrameStack(2)
     stack(np.zeros(2))
     with pytest.raises(OptionError, match=r"obs must have shape \[1, 2\], got \[1, 3\]"):
         stack(np.zeros(3))

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import checkable
-import recollect as rc
-from recollect.memory.snapshot.manifest import digest
+import relive as rl
+from relive.memory.snapshot.manifest import digest
 from test_crash import fill, fingerprint, new_memory
 
 CASES = [120, pytest.param(2500, marks=pytest.mark.slow)]
@@ -25,8 +25,8 @@ CASES = [120, pytest.param(2500, marks=pytest.mark.slow)]
 Change = Callable[[Path, random.Random], None]
 
 
-def make(folder: Path, kind: str) -> rc.Memory:
-    sampler = {"prioritized": rc.Prioritized(), "shuffled": rc.Shuffled()}.get(kind, rc.Uniform())
+def make(folder: Path, kind: str) -> rl.Memory:
+    sampler = {"prioritized": rl.Prioritized(), "shuffled": rl.Shuffled()}.get(kind, rl.Uniform())
     memory = new_memory(450, sampler)
     fill(memory, 0, 600)
     memory.sample(8)
@@ -92,7 +92,7 @@ def test_damaged_files(tmp_path: Path, kind: str, cases: int) -> None:
     folder, copy = tmp_path / "saved", tmp_path / "copy"
     memory = make(folder, kind)
     if kind == "journal":
-        memory = rc.Memory.load(folder)
+        memory = rl.Memory.load(folder)
     expected = fingerprint(memory)
     refused = 0
     for case in range(cases):
@@ -101,8 +101,8 @@ def test_damaged_files(tmp_path: Path, kind: str, cases: int) -> None:
         shutil.copytree(folder, copy)
         source.choice(DAMAGES)(copy, source)
         try:
-            loaded = rc.Memory.load(copy)
-        except rc.errors.SnapshotError as error:
+            loaded = rl.Memory.load(copy)
+        except rl.errors.SnapshotError as error:
             assert str(copy) in str(error)
             refused += 1
             continue
@@ -199,12 +199,12 @@ def test_hostile_files(tmp_path: Path, kind: str, change: Change, cases: int) ->
         shutil.copytree(folder, copy)
         change(copy, source)
         try:
-            memory = rc.Memory.load(copy)
+            memory = rl.Memory.load(copy)
             batch = memory.sample(16)
             assert batch.obs.shape[1:] == (checkable.WIDTH,)
             fill(memory, 0, 50)
             memory.sample(16)
-        except rc.errors.RecollectError:
+        except rl.errors.ReliveError:
             refused += 1
     assert refused > cases * 0.3
 
@@ -226,19 +226,19 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy)
         rewrite_manifest(copy, rename)
-        with pytest.raises(rc.errors.SnapshotError, match="describe a snapshot"):
-            rc.Memory.load(copy)
+        with pytest.raises(rl.errors.SnapshotError, match="describe a snapshot"):
+            rl.Memory.load(copy)
     segment.rename(outside)
     segment.symlink_to(outside)
-    with pytest.raises(rc.errors.SnapshotError, match="must be there, got Too many levels of symbolic links"):
-        rc.Memory.load(folder)
+    with pytest.raises(rl.errors.SnapshotError, match="must be there, got Too many levels of symbolic links"):
+        rl.Memory.load(folder)
 
 
 @pytest.mark.parametrize("cases", CASES)
 def test_damaged_files_of_rows(tmp_path: Path, cases: int) -> None:
     """Headers of mapped files: an error, or rows that can be read. The rows themselves carry no checksums."""
     path, copy = tmp_path / "rows", tmp_path / "copy"
-    with new_memory(60, storage=rc.Mapped(path)) as memory:
+    with new_memory(60, storage=rl.Mapped(path)) as memory:
         fill(memory, 0, 90)
     whole = path.read_bytes()
     refused = 0
@@ -252,9 +252,9 @@ def test_damaged_files_of_rows(tmp_path: Path, cases: int) -> None:
                 data[source.choice([source.randrange(40), source.randrange(4096, 9000)])] ^= 1 << source.randrange(8)
         copy.write_bytes(data)
         try:
-            with rc.Memory.open(rc.Mapped(copy)) as memory:
+            with rl.Memory.open(rl.Mapped(copy)) as memory:
                 np.testing.assert_array_equal(checkable.newest(memory), [88, 88])
-        except rc.errors.StorageError as error:
+        except rl.errors.StorageError as error:
             assert str(copy) in str(error)
             refused += 1
         finally:
@@ -266,7 +266,7 @@ def test_damaged_files_of_rows(tmp_path: Path, cases: int) -> None:
 def test_hostile_headers_of_rows(tmp_path: Path, cases: int) -> None:
     """Headers made to harm, with right checksums: an error, or rows that can be read."""
     path, copy = tmp_path / "rows", tmp_path / "copy"
-    with new_memory(60, storage=rc.Mapped(path)) as memory:
+    with new_memory(60, storage=rl.Mapped(path)) as memory:
         fill(memory, 0, 90)
     whole = path.read_bytes()
     size = int.from_bytes(whole[20:24], "little")
@@ -286,9 +286,9 @@ def test_hostile_headers_of_rows(tmp_path: Path, cases: int) -> None:
         data[20:24], data[24:32] = len(text).to_bytes(4, "little"), int(digest(text), 16).to_bytes(8, "little")
         copy.write_bytes(data)
         try:
-            with rc.Memory.open(rc.Mapped(copy)) as memory:
+            with rl.Memory.open(rl.Mapped(copy)) as memory:
                 memory.sample(4)
-        except rc.errors.RecollectError:
+        except rl.errors.ReliveError:
             refused += 1
         assert case >= len(chosen) or refused == case + 1
     assert refused > cases * 0.3
@@ -323,8 +323,8 @@ def test_hostile_journals(tmp_path: Path, cases: int) -> None:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with contextlib.suppress(rc.errors.RecollectError):
-                rc.Memory.load(folder, salvage=source.random() < 0.5).sample(8)
+            with contextlib.suppress(rl.errors.ReliveError):
+                rl.Memory.load(folder, salvage=source.random() < 0.5).sample(8)
 
 
 @pytest.mark.parametrize("content", [b"", bytes(500)])
@@ -334,12 +334,12 @@ def test_a_journal_of_nothing_is_damage(tmp_path: Path, content: bytes) -> None:
     memory.save(tmp_path / "saved", journal="synced")
     (path,) = (tmp_path / "saved").glob("journal-*.log")
     path.write_bytes(content)
-    with pytest.raises(rc.errors.SnapshotError, match="must begin with a record about itself, got nothing"):
-        rc.Memory.load(tmp_path / "saved")
+    with pytest.raises(rl.errors.SnapshotError, match="must begin with a record about itself, got nothing"):
+        rl.Memory.load(tmp_path / "saved")
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(rc.errors.SnapshotError, match="must be a file, got something else"):
-        rc.Memory.load(tmp_path / "saved")
+    with pytest.raises(rl.errors.SnapshotError, match="must be a file, got something else"):
+        rl.Memory.load(tmp_path / "saved")
 
 
 def test_a_damaged_journal_says_where(tmp_path: Path) -> None:
@@ -352,13 +352,13 @@ def test_a_damaged_journal_says_where(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(rc.errors.SnapshotError) as caught:
-        rc.Memory.load(folder)
+    with pytest.raises(rl.errors.SnapshotError) as caught:
+        rl.Memory.load(folder)
     assert str(caught.value).startswith(f"{path} must hold whole records, got a damaged one at byte ")
     assert str(caught.value).endswith("Load it with salvage=True for the rows before.")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        loaded = rc.Memory.load(folder, salvage=True)
+        loaded = rl.Memory.load(folder, salvage=True)
     assert "used up to the damage" in str(said[0].message)
     assert 0 < len(loaded) < len(memory)
     checkable.check_lanes(loaded)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
-from recollect.errors import OptionError
+import relive as rl
+from relive.errors import OptionError
 
 GAMMA = 0.9
-GOAL = rc.Field((3,))
-SCHEMA = rc.Schema(obs={"achieved_goal": GOAL, "desired_goal": GOAL, "observation": rc.Field()}, reward=rc.Field())
+GOAL = rl.Field((3,))
+SCHEMA = rl.Schema(obs={"achieved_goal": GOAL, "desired_goal": GOAL, "observation": rl.Field()}, reward=rl.Field())
 
 
 def reached(achieved: Any, desired: Any) -> Any:
@@ -26,13 +26,13 @@ def reward(achieved: Any, desired: Any) -> Any:
     return np.where(reached(achieved, desired), 100.0, 200.0)
 
 
-def filled(lengths: list[list[int]], capacity: int = 4200, window: Any = None, **options: Any) -> rc.Memory:
+def filled(lengths: list[list[int]], capacity: int = 4200, window: Any = None, **options: Any) -> rl.Memory:
     """Lanes of episodes: what is achieved is the lane, the episode and the step; the last of a lane goes on.
 
     Episodes of an even length terminate, others are truncated.
     """
-    window = rc.Transition(gamma=GAMMA) if window is None else window
-    memory = rc.Memory(SCHEMA, capacity=capacity, lanes=len(lengths), window=window, seed=0, **options)
+    window = rl.Transition(gamma=GAMMA) if window is None else window
+    memory = rl.Memory(SCHEMA, capacity=capacity, lanes=len(lengths), window=window, seed=0, **options)
     for lane, each in enumerate(lengths):
         for episode, length in enumerate(each):
             for t in range(length):
@@ -55,7 +55,7 @@ LANES = st.lists(st.lists(st.integers(1, 7), min_size=2, max_size=6), min_size=1
 @given(lanes=LANES, strategy=st.sampled_from(["future", "final", "episode"]), seed=st.integers(0, 9))
 def test_goals_are_of_the_same_episode(lanes: list[list[int]], strategy: Any, seed: int) -> None:
     memory = filled(lanes)
-    hindsight = rc.Hindsight(strategy, 4, reward=reward, terminated=reached, seed=seed)
+    hindsight = rl.Hindsight(strategy, 4, reward=reward, terminated=reached, seed=seed)
     batch = hindsight.sample(memory, 64)
     for row in range(64):
         lane, episode, t = batch.obs.achieved_goal[row].astype(int)
@@ -92,14 +92,14 @@ def chi_square(found: Any, wanted: Any) -> float:
 def test_how_often_and_from_where() -> None:
     """Shares of k / (k + 1), and goals of the future drawn evenly: chi-square, one false alarm in a thousand."""
     memory = filled([[6, 2]])
-    batch = rc.Hindsight("future", 4, reward=reward, seed=1).sample(memory, 30_000)
+    batch = rl.Hindsight("future", 4, reward=reward, seed=1).sample(memory, 30_000)
     count = int(batch.relabelled.sum())
     assert chi_square(np.array([count, 30_000 - count]), np.array([24_000, 6_000])) < 10.83
     mine = batch.relabelled & (batch.obs.achieved_goal[:, 1] == 0) & (batch.obs.achieved_goal[:, 2] == 2)
     goals = np.bincount(batch.obs.desired_goal[mine, 2].astype(int), minlength=7)
     assert goals[:3].sum() == 0
     assert chi_square(goals[3:], np.full(4, mine.sum() / 4)) < 16.27
-    whole = rc.Hindsight("episode", 4, reward=reward, seed=1).sample(memory, 30_000)
+    whole = rl.Hindsight("episode", 4, reward=reward, seed=1).sample(memory, 30_000)
     mine = whole.relabelled & (whole.obs.achieved_goal[:, 1] == 0)
     goals = np.bincount(whole.obs.desired_goal[mine, 2].astype(int), minlength=7)
     assert chi_square(goals[1:], np.full(6, mine.sum() / 6)) < 20.52
@@ -107,7 +107,7 @@ def test_how_often_and_from_where() -> None:
 
 def test_ends_stay_without_a_judge_of_them() -> None:
     memory = filled([[2, 3, 1]])
-    batch = rc.Hindsight("future", 1e9, reward=reward, seed=0).sample(memory, 200)
+    batch = rl.Hindsight("future", 1e9, reward=reward, seed=0).sample(memory, 200)
     last = (batch.obs.achieved_goal[:, 1] == 0) & (batch.obs.achieved_goal[:, 2] == 1)
     assert (batch.discount[last] == 0).all()
     assert (batch.discount[~last] > 0).all()
@@ -117,19 +117,19 @@ def test_ends_stay_without_a_judge_of_them() -> None:
 def test_what_was_overwritten_is_no_goal() -> None:
     memory = filled([[30, 2]], capacity=20)
     for strategy in ("future", "episode", "final"):
-        batch = rc.Hindsight(strategy, 9, reward=reward, seed=0).sample(memory, 500)  # type: ignore[arg-type]
+        batch = rl.Hindsight(strategy, 9, reward=reward, seed=0).sample(memory, 500)  # type: ignore[arg-type]
         old = batch.relabelled & (batch.obs.achieved_goal[:, 1] == 0)
         assert (batch.obs.desired_goal[old, 2] > batch.obs.achieved_goal[old, 2]).all()
 
 
 def test_the_same_state_draws_the_same() -> None:
     memory = filled([[5, 4, 3]])
-    hindsight = rc.Hindsight(reward=reward, seed=3)
+    hindsight = rl.Hindsight(reward=reward, seed=3)
     hindsight.sample(memory, 8)
     state, place = hindsight.random_state, memory.random_state
     one = hindsight.sample(memory, 50)
     memory.random_state = place
-    other = rc.Hindsight(reward=reward)
+    other = rl.Hindsight(reward=reward)
     other.random_state = state
     two = other.sample(memory, 50)
     assert (one.obs.desired_goal == two.obs.desired_goal).all()
@@ -137,8 +137,8 @@ def test_the_same_state_draws_the_same() -> None:
 
 
 def test_priorities_and_single_steps_of_n() -> None:
-    memory = filled([[5, 4, 3]], sampler=rc.Prioritized(alpha=1.0), window=rc.NStep(1, gamma=GAMMA))
-    hindsight = rc.Hindsight(reward=reward, seed=0)
+    memory = filled([[5, 4, 3]], sampler=rl.Prioritized(alpha=1.0), window=rl.NStep(1, gamma=GAMMA))
+    hindsight = rl.Hindsight(reward=reward, seed=0)
     batch = hindsight.sample(memory, 40)
     first = batch.obs.observation == 0
     memory.update_priorities(batch, np.where(first, 1.0, 0.0))
@@ -148,9 +148,9 @@ def test_priorities_and_single_steps_of_n() -> None:
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
 def test_rows_whose_episode_is_gone_when_goals_are_read(strategy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch is right though its rows were overwritten since; but their episodes cannot be known any more."""
-    memory, real, turns = filled([[4] * 20], capacity=60), rc.Memory.sample, []
+    memory, real, turns = filled([[4] * 20], capacity=60), rl.Memory.sample, []
 
-    def sample(self: rc.Memory, size: int) -> rc.Batch:
+    def sample(self: rl.Memory, size: int) -> rl.Batch:
         batch = real(self, size)
         turns.append(1)
         for episode in range(100 * len(turns), 100 * len(turns) + 20) if len(turns) < 4 else ():
@@ -159,8 +159,8 @@ def test_rows_whose_episode_is_gone_when_goals_are_read(strategy: Any, monkeypat
                 self.append(obs=seen(0, episode, t), reward=[-1.0], terminated=[t == 3], truncated=[False], **final)
         return batch
 
-    monkeypatch.setattr(rc.Memory, "sample", sample)
-    batch = rc.Hindsight(strategy, 4, reward=reward, seed=0).sample(memory, 32)
+    monkeypatch.setattr(rl.Memory, "sample", sample)
+    batch = rl.Hindsight(strategy, 4, reward=reward, seed=0).sample(memory, 32)
     mine = batch.relabelled
     assert mine.any()
     np.testing.assert_array_equal(batch.obs.desired_goal[mine, 1], batch.obs.achieved_goal[mine, 1])
@@ -170,7 +170,7 @@ def test_rows_whose_episode_is_gone_when_goals_are_read(strategy: Any, monkeypat
 def test_while_others_write() -> None:
     """Rows that were written over while goals were read are drawn again; none is a mixture."""
     memory = filled([[3, 3]], capacity=60)
-    hindsight, stop = rc.Hindsight("episode", 4, reward=reward, seed=0), threading.Event()
+    hindsight, stop = rl.Hindsight("episode", 4, reward=reward, seed=0), threading.Event()
 
     def write() -> None:
         episode = 2
@@ -196,17 +196,17 @@ def test_while_others_write() -> None:
 def test_refusals() -> None:
     memory = filled([[3, 3]])
     with pytest.raises(OptionError, match=r"^strategy must be one of future, final, episode, got 'past'$"):
-        rc.Hindsight("past", reward=reward)  # type: ignore[arg-type]
+        rl.Hindsight("past", reward=reward)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"^k must be finite and at least 0, got -1$"):
-        rc.Hindsight(k=-1, reward=reward)
+        rl.Hindsight(k=-1, reward=reward)
     with pytest.raises(OptionError, match=r"^reward must be a function of goals, got NoneType$"):
-        rc.Hindsight(reward=None)  # type: ignore[arg-type]
+        rl.Hindsight(reward=None)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"^reward must give a value of each goal, \[\d+\], got \[\]$"):
-        rc.Hindsight(reward=lambda *_: 0.0, seed=0).sample(memory, 30)
+        rl.Hindsight(reward=lambda *_: 0.0, seed=0).sample(memory, 30)
     with pytest.raises(
         OptionError, match=r"^window must be Transition\(\) or NStep\(1\) for hindsight, got NStep\(n=3"
     ):
-        rc.Hindsight(reward=reward).sample(filled([[3, 3]], window=rc.NStep(3)), 3)
-    plain = rc.Memory(rc.Schema(obs=rc.Field(), reward=rc.Field()), capacity=10)
+        rl.Hindsight(reward=reward).sample(filled([[3, 3]], window=rl.NStep(3)), 3)
+    plain = rl.Memory(rl.Schema(obs=rl.Field(), reward=rl.Field()), capacity=10)
     with pytest.raises(OptionError, match=r"^schema must have obs with achieved_goal and desired_goal, got none of"):
-        rc.Hindsight(reward=reward).sample(plain, 1)
+        rl.Hindsight(reward=reward).sample(plain, 1)

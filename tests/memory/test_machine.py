@@ -16,16 +16,16 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-import recollect as rc
+import relive as rl
 from disks import save_on
 from oracle import Oracle, padded
-from recollect.memory.snapshot import SystemDisk, saving
+from relive.memory.snapshot import SystemDisk, saving
 
 windows = st.one_of(
-    st.just(rc.Transition()),
-    st.builds(rc.NStep, st.integers(1, 4), st.sampled_from([1.0, 0.5])),
+    st.just(rl.Transition()),
+    st.builds(rl.NStep, st.integers(1, 4), st.sampled_from([1.0, 0.5])),
     st.builds(
-        lambda length, burn, overlap, across: rc.Sequence(
+        lambda length, burn, overlap, across: rl.Sequence(
             length, burn, None if overlap is None else overlap % length, across
         ),
         st.integers(1, 4),
@@ -33,13 +33,13 @@ windows = st.one_of(
         st.one_of(st.none(), st.integers(0, 3)),
         st.booleans(),
     ),
-    st.builds(rc.Episodes, st.one_of(st.none(), st.integers(1, 6)), st.booleans()),
+    st.builds(rl.Episodes, st.one_of(st.none(), st.integers(1, 6)), st.booleans()),
 )
 samplers = st.one_of(
-    st.builds(rc.Uniform, st.booleans()),
-    st.just(rc.Shuffled()),
-    st.just(rc.Recent()),
-    st.builds(rc.Prioritized, st.sampled_from([0.0, 0.6, 1.0]), st.just(0.5), st.just(0.01), st.booleans()),
+    st.builds(rl.Uniform, st.booleans()),
+    st.just(rl.Shuffled()),
+    st.just(rl.Recent()),
+    st.builds(rl.Prioritized, st.sampled_from([0.0, 0.6, 1.0]), st.just(0.5), st.just(0.01), st.booleans()),
 )
 
 
@@ -80,21 +80,21 @@ class Machine(RuleBasedStateMachine):
         self.window, self.sampler, self.loose = window, sampler, loose
         self.stack = {"obs": frames} if frames > 1 and not loose else {}
         fields: dict[str, Any] = {
-            "obs": rc.Field((2,)),
-            "state": rc.Field((), "float64"),
-            "action": rc.Field((), "uint8"),
+            "obs": rl.Field((2,)),
+            "state": rl.Field((), "float64"),
+            "action": rl.Field((), "uint8"),
             # Wide enough for a panel of its own, or small enough for the packed row.
-            "memo": rc.Field((1100,) if wide else (3,), "uint8"),
+            "memo": rl.Field((1100,) if wide else (3,), "uint8"),
         }
         if loose:
-            fields |= {"next_obs": rc.Field((2,)), "next_state": rc.Field((), "float64")}
+            fields |= {"next_obs": rl.Field((2,)), "next_state": rl.Field((), "float64")}
         self.folder = Path(tempfile.mkdtemp())
         # So few that saves keep segments of those before.
         self.segment_rows, saving.SEGMENT_ROWS = saving.SEGMENT_ROWS, 4
         self.name = f"test-{uuid.uuid4().hex}"
-        self.storage = {"ram": rc.Ram(), "mapped": rc.Mapped(self.folder / "rows")}.get(self.kind, rc.Shared(self.name))
-        self.memory = rc.Memory(
-            rc.Schema(**fields),
+        self.storage = {"ram": rl.Ram(), "mapped": rl.Mapped(self.folder / "rows")}.get(self.kind, rl.Shared(self.name))
+        self.memory = rl.Memory(
+            rl.Schema(**fields),
             lanes * span,
             lanes,
             sampler=sampler,
@@ -106,13 +106,13 @@ class Machine(RuleBasedStateMachine):
         self.logged = False
         self.saver: threading.Thread | None = None
         self.failed: list[BaseException] = []
-        self.writers = [rc.Writer(self.name, lane) for lane in range(lanes)] if self.kind == "writers" else []
+        self.writers = [rl.Writer(self.name, lane) for lane in range(lanes)] if self.kind == "writers" else []
         self.unseen = 0
         self.oracle = Oracle(lanes, span, ["obs", "state"], loose)
         self.count = 0
         self.priorities: dict[tuple[int, int], float] = {}
         self.largest = 1.0
-        self.batch: rc.Batch | None = None
+        self.batch: rl.Batch | None = None
 
     def numbers(self, *shape: int) -> np.ndarray[Any, Any]:
         size = int(np.prod(shape, dtype=int))
@@ -229,13 +229,13 @@ class Machine(RuleBasedStateMachine):
         """What is loaded draws what the saved memory draws next, and the one is as good as the other."""
         self.memory.save(self.folder / "snapshot")
         self.logged = False
-        again = rc.Memory.load(self.folder / "snapshot")
+        again = rl.Memory.load(self.folder / "snapshot")
         for name in ("schema", "capacity", "lanes", "sampler", "window", "stack", "dropped"):
             assert getattr(again, name) == getattr(self.memory, name)
         assert again.random_state == self.memory.random_state
         for memory in (again, self.memory):
             assert len(memory) == len(self.oracle)
-        exact = isinstance(self.sampler, rc.Recent) or self.sampler == rc.Uniform(replace=False)
+        exact = isinstance(self.sampler, rl.Recent) or self.sampler == rl.Uniform(replace=False)
         if len(self.anchors()) >= (size if exact else 1):
             for _ in range(3):
                 one, two = self.memory.sample(size), again.sample(size)
@@ -244,7 +244,7 @@ class Machine(RuleBasedStateMachine):
                     np.testing.assert_array_equal(one[key], two[key])
         for key, values in self.memory.episodes.items():
             np.testing.assert_array_equal(values, again.episodes[key])
-        if isinstance(self.sampler, rc.Prioritized):
+        if isinstance(self.sampler, rl.Prioritized):
             np.testing.assert_array_equal(self.memory.priorities, again.priorities)
         if go_on and self.kind == "ram":
             self.memory = again
@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
         def work() -> None:
             try:
                 save_on(self.memory, self.folder / "beside", SlowDisk(instant))
-                rc.Memory.load(self.folder / "beside", sampler=self.sampler, window=self.window)
+                rl.Memory.load(self.folder / "beside", sampler=self.sampler, window=self.window)
             except BaseException as error:
                 self.failed.append(error)
             instant.set()
@@ -285,7 +285,7 @@ class Machine(RuleBasedStateMachine):
     @rule(go_on=st.booleans())
     def load_logged(self, go_on: bool) -> None:
         """A snapshot and its journal hold every row that was appended."""
-        memory = rc.Memory.load(self.folder / "logged")
+        memory = rl.Memory.load(self.folder / "logged")
         assert len(memory) == len(self.oracle)
         for key, values in self.memory.episodes.items():
             np.testing.assert_array_equal(values, memory.episodes[key])
@@ -296,7 +296,7 @@ class Machine(RuleBasedStateMachine):
         if go_on and self.kind == "ram":
             self.memory = memory
             self.logged = False
-            if isinstance(self.sampler, rc.Prioritized):
+            if isinstance(self.sampler, rl.Prioritized):
                 self.largest = self.logged_largest
                 spans = memory.priorities
                 self.priorities = {(lane, serial): spans[lane, serial % self.oracle.span] for lane, serial in rows}
@@ -311,10 +311,10 @@ class Machine(RuleBasedStateMachine):
         if crash:
             path = path.with_name(f"rows-{self.count}-{len(list(self.folder.iterdir()))}")
             shutil.copy(self.storage.path, path)
-            self.storage = rc.Mapped(path)
+            self.storage = rl.Mapped(path)
         else:
             self.memory.close()
-        self.memory = rc.Memory.open(
+        self.memory = rl.Memory.open(
             self.storage, sampler=self.sampler, window=self.window, stack=self.stack, seed=self.count
         )
         self.logged = False
@@ -342,23 +342,23 @@ class Machine(RuleBasedStateMachine):
     @rule(size=st.integers(1, 12))
     def sample(self, size: int) -> None:
         anchors = self.anchors()
-        exact = isinstance(self.sampler, rc.Recent) or self.sampler == rc.Uniform(replace=False)
+        exact = isinstance(self.sampler, rl.Recent) or self.sampler == rl.Uniform(replace=False)
         if len(anchors) < (size if exact else 1):
             try:
                 self.memory.sample(size)
-            except rc.errors.NotEnoughRows:
+            except rl.errors.NotEnoughRows:
                 return
             raise AssertionError("sampled from too few rows")
         batch = self.memory.sample(size)
         rows = list(zip(batch.lanes.tolist(), batch.serials.tolist(), strict=True))
-        if not isinstance(self.sampler, rc.Shuffled):
+        if not isinstance(self.sampler, rl.Shuffled):
             assert len(rows) == size
-        if exact or isinstance(self.sampler, rc.Shuffled):
+        if exact or isinstance(self.sampler, rl.Shuffled):
             assert len(set(rows)) == len(rows)
-        if isinstance(self.sampler, rc.Recent):
+        if isinstance(self.sampler, rl.Recent):
             self.check_recent(rows, anchors, size)
         self.check(batch, rows)
-        if isinstance(self.sampler, rc.Prioritized):
+        if isinstance(self.sampler, rl.Prioritized):
             self.check_weights(batch, rows, anchors)
         else:
             assert (batch.weights == 1).all()
@@ -372,7 +372,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(scale=st.sampled_from([0.0, 0.1, 3.0]))
     def update_priorities(self, scale: float) -> None:
-        if self.batch is None or not isinstance(self.sampler, rc.Prioritized):
+        if self.batch is None or not isinstance(self.sampler, rl.Prioritized):
             return
         anchors = self.anchors()
         self.follow(anchors)
@@ -394,7 +394,7 @@ class Machine(RuleBasedStateMachine):
         assert len(self.memory) == len(self.oracle)
         anchors = self.anchors()
         assert self.memory.ready == len(anchors)
-        if isinstance(self.sampler, rc.Prioritized):
+        if isinstance(self.sampler, rl.Prioritized):
             self.follow(anchors)
             span = self.oracle.span
             expected = np.zeros((self.width, span))
@@ -426,20 +426,20 @@ class Machine(RuleBasedStateMachine):
                 ages[lane, serial] = age
         assert max(ages[row] for row in rows) <= sorted(ages.values())[size - 1]
 
-    def check_weights(self, batch: rc.Batch, rows: list[Any], anchors: dict[Any, Any]) -> None:
+    def check_weights(self, batch: rl.Batch, rows: list[Any], anchors: dict[Any, Any]) -> None:
         self.follow(anchors)
         least = min(self.priorities.values())
         expected = [(least / self.priorities[row]) ** 0.5 for row in rows]
         np.testing.assert_allclose(batch.weights, expected, rtol=1e-6)
 
-    def check(self, batch: rc.Batch, rows: list[Any]) -> None:
+    def check(self, batch: rl.Batch, rows: list[Any]) -> None:
         expected = [self.oracle.expand(row, self.window, self.stack) for row in rows]
         extra = {"weights", "serials", "lanes"}
         assert set(batch) - extra == set(expected[0])
-        packed = isinstance(self.window, rc.Episodes) and self.window.packed
+        packed = isinstance(self.window, rl.Episodes) and self.window.packed
         for key in expected[0]:
             parts = [one[key] for one in expected]
-            if key != "lengths" and not isinstance(self.window, (rc.Transition, rc.NStep)):
+            if key != "lengths" and not isinstance(self.window, (rl.Transition, rl.NStep)):
                 if packed:
                     parts = [value for part in parts for value in part]
                 else:

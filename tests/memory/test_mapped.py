@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import checkable
-import recollect as rc
+import relive as rl
 from test_crash import fill, new_memory
 
 PAGE = 4096
@@ -29,14 +29,14 @@ def other_boot(data: bytearray) -> None:
 
 def test_rows_are_there_again(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "rows"
-    with new_memory(500, storage=rc.Mapped(path)) as memory:
+    with new_memory(500, storage=rl.Mapped(path)) as memory:
         fill(memory, 0, 700)
         before = checkable.check_lanes(memory, cuts=0)
-    with rc.Memory.open(rc.Mapped(path), sampler=rc.Prioritized(), seed=0) as memory:
+    with rl.Memory.open(rl.Mapped(path), sampler=rl.Prioritized(), seed=0) as memory:
         assert checkable.check_lanes(memory, cuts=0) == before
         memory.sample(16)
         fill(memory, 700, 100)
-    with rc.Memory.open(rc.Mapped(path)) as memory:
+    with rl.Memory.open(rl.Mapped(path)) as memory:
         assert checkable.newest(memory) == [798, 798]
 
 
@@ -44,12 +44,12 @@ def test_rows_are_there_again(tmp_path: Path) -> None:
 def test_open_episodes_go_on(tmp_path: Path, crash: bool) -> None:
     """The newest step too, whose outcome is not known yet: it is the first of what is appended next."""
     path, other = tmp_path / "rows", tmp_path / "other"
-    memory = new_memory(100, storage=rc.Mapped(path))
+    memory = new_memory(100, storage=rl.Mapped(path))
     fill(memory, 0, 10)
     if crash:
         other.write_bytes(path.read_bytes())
     memory.close()
-    with rc.Memory.open(rc.Mapped(other if crash else path)) as memory:
+    with rl.Memory.open(rl.Mapped(other if crash else path)) as memory:
         assert memory.episodes.length.tolist() == [10, 10]
         assert not memory.episodes.truncated.any()
         fill(memory, 10, 20)
@@ -62,30 +62,30 @@ def test_open_episodes_go_on(tmp_path: Path, crash: bool) -> None:
 
 def test_open_episodes_are_cut_after_a_power_cut(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    memory = new_memory(100, storage=rc.Mapped(path))
+    memory = new_memory(100, storage=rl.Mapped(path))
     fill(memory, 0, 10)
     memory.flush()
     data = bytearray(path.read_bytes())
     memory.close()
     other_boot(data)
     path.write_bytes(data)
-    with rc.Memory.open(rc.Mapped(path)) as memory:
+    with rl.Memory.open(rl.Mapped(path)) as memory:
         assert memory.episodes.truncated.tolist() == [True, True]
         assert memory.episodes.length.tolist() == [9, 9]
 
 
 def test_a_new_memory_does_not_go_on_with_old_rows(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    with new_memory(100, storage=rc.Mapped(path)) as memory:
+    with new_memory(100, storage=rl.Mapped(path)) as memory:
         fill(memory, 0, 10)
         memory.save(tmp_path / "saved")
     before = path.read_bytes()
     for make in (
-        lambda: new_memory(100, storage=rc.Mapped(path)),
-        lambda: new_memory(200, storage=rc.Mapped(path)),
-        lambda: rc.Memory.load(tmp_path / "saved", storage=rc.Mapped(path)),
+        lambda: new_memory(100, storage=rl.Mapped(path)),
+        lambda: new_memory(200, storage=rl.Mapped(path)),
+        lambda: rl.Memory.load(tmp_path / "saved", storage=rl.Mapped(path)),
     ):
-        with pytest.raises(rc.errors.StorageError) as caught:
+        with pytest.raises(rl.errors.StorageError) as caught:
             make()
         assert str(caught.value) == (
             f"{path} must be a new file, got one that holds rows already. "
@@ -97,11 +97,11 @@ def test_a_new_memory_does_not_go_on_with_old_rows(tmp_path: Path) -> None:
 def test_a_memory_that_is_not_closed_is_finished_all_the_same(tmp_path: Path) -> None:
     """By the garbage collector, and by the end of the program."""
     path = tmp_path / "rows"
-    memory = new_memory(100, storage=rc.Mapped(path))
+    memory = new_memory(100, storage=rl.Mapped(path))
     fill(memory, 0, 10)
     del memory
     assert b'"clean": true' in path.read_bytes()[SESSION : SESSION + 512]
-    code = f"import recollect as rc; memory = rc.Memory.open(rc.Mapped({str(path)!r})); memory.cut()"
+    code = f"import relive as rl; memory = rl.Memory.open(rl.Mapped({str(path)!r})); memory.cut()"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert b'"clean": true' in path.read_bytes()[SESSION : SESSION + 512]
 
@@ -109,9 +109,9 @@ def test_a_memory_that_is_not_closed_is_finished_all_the_same(tmp_path: Path) ->
 def test_more_than_is_touched_takes_no_ram(tmp_path: Path) -> None:
     """2 GiB of file cost only the RAM of what is read and written."""
     code = (
-        "import sys, numpy as np, recollect as rc\n"
-        "schema = rc.Schema(obs=rc.Field((84, 84), 'uint8'), action=rc.Field((), 'uint8'))\n"
-        "memory = rc.Memory(schema, 300_000, storage=rc.Mapped(sys.argv[1]), seed=0)\n"
+        "import sys, numpy as np, relive as rl\n"
+        "schema = rl.Schema(obs=rl.Field((84, 84), 'uint8'), action=rl.Field((), 'uint8'))\n"
+        "memory = rl.Memory(schema, 300_000, storage=rl.Mapped(sys.argv[1]), seed=0)\n"
         "memory.extend(obs=np.ones((100, 84, 84), np.uint8), action=np.zeros(100, np.uint8),\n"
         "  reward=np.zeros(100), terminated=np.zeros(100, bool), truncated=np.zeros(100, bool))\n"
         "assert memory.sample(8).obs.all()\n"
@@ -152,7 +152,7 @@ def test_a_power_cut_leaves_what_was_flushed(tmp_path: Path, seed: int) -> None:
     source = random.Random(seed)
     span = 400
     path, image = tmp_path / "rows", tmp_path / "image"
-    memory = new_memory(span, rc.Uniform(), storage=rc.Mapped(path))
+    memory = new_memory(span, rl.Uniform(), storage=rl.Mapped(path))
     pages = Pages(path)
     fill(memory, 0, 30)
     memory.flush()
@@ -170,7 +170,7 @@ def test_a_power_cut_leaves_what_was_flushed(tmp_path: Path, seed: int) -> None:
             pages.changed()
         for _ in range(4):
             image.write_bytes(pages.after_power_cut(source, records))
-            with rc.Memory.open(rc.Mapped(image)) as left:
+            with rl.Memory.open(rl.Mapped(image)) as left:
                 lanes = checkable.check_lanes(left)
                 for numbers in lanes:
                     # What was flushed, less what was overwritten since or may have been: closing rows count too.
@@ -189,7 +189,7 @@ def test_a_power_cut_leaves_what_was_flushed(tmp_path: Path, seed: int) -> None:
 def test_a_half_written_step_does_not_count(tmp_path: Path) -> None:
     """A writer died between claiming rows and publishing them: what it was overwriting is gone, the rest is not."""
     path = tmp_path / "rows"
-    with new_memory(50, rc.Uniform(), storage=rc.Mapped(path)) as memory:
+    with new_memory(50, rl.Uniform(), storage=rl.Mapped(path)) as memory:
         fill(memory, 0, 60)
         before = checkable.check_lanes(memory)
         data = bytearray(path.read_bytes())
@@ -200,7 +200,7 @@ def test_a_half_written_step_does_not_count(tmp_path: Path) -> None:
     data[at + 8 : at + 16] = int(head + 5).to_bytes(8, "little")
     data[SESSION : SESSION + 512] = data[SESSION : SESSION + 512].replace(b"true", b"false")
     path.write_bytes(data)
-    with rc.Memory.open(rc.Mapped(path)) as memory:
+    with rl.Memory.open(rl.Mapped(path)) as memory:
         after = checkable.check_lanes(memory)
     assert after[1][-1] == before[1][-1]
     assert after[0] == before[0][-len(after[0]) :]
@@ -211,7 +211,7 @@ def test_a_half_written_step_does_not_count(tmp_path: Path) -> None:
 def test_a_half_done_cut_is_finished(tmp_path: Path, done: str) -> None:
     """A cut changes the flags of two rows; a writer may die between them."""
     path = tmp_path / "rows"
-    with new_memory(50, rc.Uniform(), storage=rc.Mapped(path)) as memory:
+    with new_memory(50, rl.Uniform(), storage=rl.Mapped(path)) as memory:
         fill(memory, 0, 10)
         data = bytearray(path.read_bytes())
     data[SESSION : SESSION + 512] = data[SESSION : SESSION + 512].replace(b"true", b"false")
@@ -222,7 +222,7 @@ def test_a_half_done_cut_is_finished(tmp_path: Path, done: str) -> None:
     else:
         data[flags + 9] = 4
     path.write_bytes(data)
-    with rc.Memory.open(rc.Mapped(path)) as memory:
+    with rl.Memory.open(rl.Mapped(path)) as memory:
         assert memory.episodes.length.tolist() == [9, 10]
         assert memory.episodes.truncated.tolist() == [True, False]
         checkable.check_lanes(memory)
@@ -233,61 +233,61 @@ def test_a_half_done_cut_is_finished(tmp_path: Path, done: str) -> None:
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     missing = tmp_path / "missing"
-    with pytest.raises(rc.errors.StorageError) as none:
-        rc.Memory.open(rc.Mapped(missing))
+    with pytest.raises(rl.errors.StorageError) as none:
+        rl.Memory.open(rl.Mapped(missing))
     assert str(none.value) == (
         f"{missing} must exist, got No such file or directory. Make a new memory with Memory(schema, ...)."
     )
-    memory = new_memory(100, storage=rc.Mapped(path))
-    with pytest.raises(rc.errors.StorageError) as twice:
-        new_memory(100, storage=rc.Mapped(path))
+    memory = new_memory(100, storage=rl.Mapped(path))
+    with pytest.raises(rl.errors.StorageError) as twice:
+        new_memory(100, storage=rl.Mapped(path))
     assert str(twice.value) == (
         f"{path} must be open once, got a file that is open already. Close it there, or use Shared for many processes."
     )
     memory.close()
-    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+    with pytest.raises(rl.errors.StorageError, match="memory must be open, got one that was closed"):
         memory.sample(3)
-    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+    with pytest.raises(rl.errors.StorageError, match="memory must be open, got one that was closed"):
         fill(memory, 0, 1)
     memory.close()
     data = bytearray(path.read_bytes())
     for change, message in {
-        (0, b"X"): "must be a file of rows made by recollect, got another kind of file. Choose another path.",
-        (16, b"\2"): "must be of format version 1, got 2. Use the recollect that wrote it, or a newer one.",
+        (0, b"X"): "must be a file of rows made by relive, got another kind of file. Choose another path.",
+        (16, b"\2"): "must be of format version 1, got 2. Use the relive that wrote it, or a newer one.",
         (8200, b"?"): "must have a whole header, got a damaged one. Restore the file from a copy.",
     }.items():
         other = tmp_path / "other"
         other.write_bytes(data[: change[0]] + change[1] + data[change[0] + 1 :])
-        with pytest.raises(rc.errors.StorageError) as caught:
-            rc.Memory.open(rc.Mapped(other))
+        with pytest.raises(rl.errors.StorageError) as caught:
+            rl.Memory.open(rl.Mapped(other))
         assert str(caught.value) == f"{other} {message}"
     other.write_bytes(data[:-PAGE])
-    with pytest.raises(rc.errors.StorageError) as short:
-        rc.Memory.open(rc.Mapped(other))
+    with pytest.raises(rl.errors.StorageError) as short:
+        rl.Memory.open(rl.Mapped(other))
     assert str(short.value) == (
         f"{other} must be {len(data)} bytes long, got {len(data) - PAGE}. It was cut off: restore it from a copy."
     )
-    with pytest.raises(rc.errors.StorageError, match="must be a file that can be written, got Is a directory"):
-        new_memory(100, storage=rc.Mapped(tmp_path))
-    with pytest.raises(rc.errors.StorageError, match=r"must have room for .* GiB"):
-        rc.Memory(rc.Schema(obs=rc.Field((1 << 20,))), 1 << 20, storage=rc.Mapped(tmp_path / "large"))
-    with pytest.raises(rc.errors.OptionError, match="storage must hold rows already, got Ram"):
-        rc.Memory.open(rc.Ram())
-    with pytest.raises(rc.errors.OptionError, match="storage must be a Storage, got <class"):
-        rc.Memory(checkable.SCHEMA, 100, storage=rc.Ram)  # type: ignore[arg-type]
+    with pytest.raises(rl.errors.StorageError, match="must be a file that can be written, got Is a directory"):
+        new_memory(100, storage=rl.Mapped(tmp_path))
+    with pytest.raises(rl.errors.StorageError, match=r"must have room for .* GiB"):
+        rl.Memory(rl.Schema(obs=rl.Field((1 << 20,))), 1 << 20, storage=rl.Mapped(tmp_path / "large"))
+    with pytest.raises(rl.errors.OptionError, match="storage must hold rows already, got Ram"):
+        rl.Memory.open(rl.Ram())
+    with pytest.raises(rl.errors.OptionError, match="storage must be a Storage, got <class"):
+        rl.Memory(checkable.SCHEMA, 100, storage=rl.Ram)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("head", [-5, 1 << 61])
 def test_damaged_lanes_are_refused(tmp_path: Path, head: int) -> None:
     path = tmp_path / "rows"
-    with new_memory(50, storage=rc.Mapped(path)) as memory:
+    with new_memory(50, storage=rl.Mapped(path)) as memory:
         fill(memory, 0, 10)
     data = bytearray(path.read_bytes())
     at = len(data) - 2 * (1 << 16) - PAGE + 64
     data[at : at + 8] = head.to_bytes(8, "little", signed=True)
     path.write_bytes(data)
-    with pytest.raises(rc.errors.StorageError) as caught:
-        rc.Memory.open(rc.Mapped(path))
+    with pytest.raises(rl.errors.StorageError) as caught:
+        rl.Memory.open(rl.Mapped(path))
     assert str(caught.value) == f"{path} must hold whole lanes, got a damaged lane 1. Restore it from a copy."
 
 
@@ -295,21 +295,21 @@ def test_a_file_whose_making_was_cut_off_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     for content in (b"", bytes(100), bytes(1 << 20)):
         path.write_bytes(content)
-        with new_memory(100, storage=rc.Mapped(path)) as memory:
+        with new_memory(100, storage=rl.Mapped(path)) as memory:
             assert len(memory) == 0
             fill(memory, 0, 10)
         path.unlink()
 
 
 def test_a_forked_child_may_not_write(tmp_path: Path) -> None:
-    memory = new_memory(100, storage=rc.Mapped(tmp_path / "rows"))
+    memory = new_memory(100, storage=rl.Mapped(tmp_path / "rows"))
     child = os.fork()
     if child == 0:
         refused = 0
         for change in (lambda: fill(memory, 0, 1), memory.clear, memory.cut):
             try:
                 change()
-            except rc.errors.StorageError:
+            except rl.errors.StorageError:
                 refused += 1
         os._exit(refused)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
@@ -321,7 +321,7 @@ def any_step() -> dict[str, Any]:
 
 
 def test_flush_and_close_cost_nothing_in_ram() -> None:
-    with rc.Memory(checkable.SCHEMA, 100, seed=0) as memory:
+    with rl.Memory(checkable.SCHEMA, 100, seed=0) as memory:
         memory.append(**any_step())
         memory.flush()
         memory.close()

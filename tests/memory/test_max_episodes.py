@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
+import relive as rl
 
-NAMED = rc.Schema(obs=rc.Field((), "int64"), reward=None)
+NAMED = rl.Schema(obs=rl.Field((), "int64"), reward=None)
 
 
-def kept(memory: rc.Memory) -> list[tuple[int, int, int]]:
+def kept(memory: rl.Memory) -> list[tuple[int, int, int]]:
     """Ended episodes that are there: lane, number, length."""
     found = memory.episodes
     over = found.terminated | found.truncated
@@ -35,8 +35,8 @@ def kept(memory: rc.Memory) -> list[tuple[int, int, int]]:
 def test_the_newest_episodes_are_those_that_ended_last(
     lanes: int, most: int, loose: bool, steps: list[list[int]], block: int
 ) -> None:
-    schema = rc.Schema(obs=rc.Field(), next_obs=rc.Field()) if loose else rc.Schema(obs=rc.Field())
-    memory = rc.Memory(schema, 100 * lanes, lanes, window=rc.Episodes(), max_episodes=most, seed=0)
+    schema = rl.Schema(obs=rl.Field(), next_obs=rl.Field()) if loose else rl.Schema(obs=rl.Field())
+    memory = rl.Memory(schema, 100 * lanes, lanes, window=rl.Episodes(), max_episodes=most, seed=0)
     ended: list[tuple[int, int, int, int]] = []  # when, lane, number, length
     open_since, numbers = [0] * lanes, [0] * lanes
     for first in range(0, len(steps), block):
@@ -55,39 +55,39 @@ def test_the_newest_episodes_are_those_that_ended_last(
 
 
 def test_it_goes_on_after_saving_pickling_and_opening_again(tmp_path: Path) -> None:
-    memory = rc.Memory(NAMED, 100, max_episodes=2, storage=rc.Mapped(tmp_path / "rows"), seed=0)
+    memory = rl.Memory(NAMED, 100, max_episodes=2, storage=rl.Mapped(tmp_path / "rows"), seed=0)
     written = iter(range(1000))
 
-    def episodes(memory: rc.Memory, count: int) -> list[int]:
+    def episodes(memory: rl.Memory, count: int) -> list[int]:
         for _ in range(count):
             memory.append(obs=next(written), terminated=True, truncated=False)
         return sorted(memory.newest(100).obs.tolist())
 
     assert episodes(memory, 3) == [1, 2]
     memory.save(tmp_path / "kept")
-    again = rc.Memory.load(tmp_path / "kept")
+    again = rl.Memory.load(tmp_path / "kept")
     assert again.max_episodes == 2
     assert episodes(again, 3) == [4, 5]
     memory.close()
-    opened = rc.Memory.open(rc.Mapped(tmp_path / "rows"), max_episodes=1)
+    opened = rl.Memory.open(rl.Mapped(tmp_path / "rows"), max_episodes=1)
     assert episodes(opened, 1) == [6]
-    plain = rc.Memory(NAMED, 100, seed=0)
+    plain = rl.Memory(NAMED, 100, seed=0)
     plain.save(tmp_path / "plain")
-    assert rc.Memory.load(tmp_path / "plain").max_episodes is None
+    assert rl.Memory.load(tmp_path / "plain").max_episodes is None
 
 
 def test_a_journal_says_what_was_forgotten(tmp_path: Path) -> None:
-    memory = rc.Memory(NAMED, 100, max_episodes=2, seed=0)
+    memory = rl.Memory(NAMED, 100, max_episodes=2, seed=0)
     memory.save(tmp_path / "kept", journal="written")
     for number in range(5):
         memory.append(obs=number, terminated=True, truncated=False)
-    assert kept(rc.Memory.load(tmp_path / "kept")) == kept(memory) == [(0, 3, 1), (0, 4, 1)]
+    assert kept(rl.Memory.load(tmp_path / "kept")) == kept(memory) == [(0, 3, 1), (0, 4, 1)]
 
 
 def test_writers_of_their_own_keep_the_share_of_their_lanes() -> None:
     name = uuid.uuid4().hex
-    with rc.Memory(NAMED, 200, 2, max_episodes=5, storage=rc.Shared(name), seed=0) as learner:
-        actors = [rc.Memory.open(rc.Shared(name), max_episodes=5) for _ in range(2)]
+    with rl.Memory(NAMED, 200, 2, max_episodes=5, storage=rl.Shared(name), seed=0) as learner:
+        actors = [rl.Memory.open(rl.Shared(name), max_episodes=5) for _ in range(2)]
         for lane, actor in enumerate(actors):
             for number in range(10):
                 actor.append(lanes=lane, obs=number, terminated=True, truncated=False)
@@ -100,8 +100,8 @@ def test_writers_of_their_own_keep_the_share_of_their_lanes() -> None:
 def test_threads_a_saver_and_readers_beside_it(tmp_path: Path) -> None:
     """Rows say who they are: the lane, the episode and the step. What is saved or drawn is whole."""
     lanes, most = 4, 12
-    schema = rc.Schema(obs=rc.Field((3,), "int64"), reward=None)
-    memory = rc.Memory(schema, 400 * lanes, lanes, window=rc.Episodes(), max_episodes=most, seed=0)
+    schema = rl.Schema(obs=rl.Field((3,), "int64"), reward=None)
+    memory = rl.Memory(schema, 400 * lanes, lanes, window=rl.Episodes(), max_episodes=most, seed=0)
     stop, problems = threading.Event(), []
 
     def guarded(work: Any) -> threading.Thread:
@@ -115,10 +115,10 @@ def test_threads_a_saver_and_readers_beside_it(tmp_path: Path) -> None:
 
         return threading.Thread(target=go)
 
-    def checked(found: rc.Memory) -> None:
+    def checked(found: rl.Memory) -> None:
         try:
             batch = found.sample(8)
-        except rc.errors.NotEnoughRows:
+        except rl.errors.NotEnoughRows:
             return
         for row in range(8):
             real = batch.obs[row, : batch.lengths[row]]
@@ -128,7 +128,7 @@ def test_threads_a_saver_and_readers_beside_it(tmp_path: Path) -> None:
 
     def save_and_look() -> None:
         memory.save(tmp_path / "kept")
-        checked(rc.Memory.load(tmp_path / "kept"))
+        checked(rl.Memory.load(tmp_path / "kept"))
 
     threads = [guarded(lambda: checked(memory)), guarded(save_and_look), guarded(lambda: memory.episodes)]
     for thread in threads:
@@ -154,5 +154,5 @@ def test_threads_a_saver_and_readers_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, "many"])
 def test_a_number_that_cannot_be(most: Any) -> None:
-    with pytest.raises(rc.errors.OptionError, match=r"^max_episodes must be a whole number"):
-        rc.Memory(NAMED, 100, max_episodes=most)
+    with pytest.raises(rl.errors.OptionError, match=r"^max_episodes must be a whole number"):
+        rl.Memory(NAMED, 100, max_episodes=most)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
+import relive as rl
 from playing import SCHEMA, play
-from recollect.errors import OptionError, SchemaError, StaleRows
+from relive.errors import OptionError, SchemaError, StaleRows
 
 
 def test_bytes_in_use_are_those_of_rows_that_are_held() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field((100,))), 1000, lanes=2, seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((100,))), 1000, lanes=2, seed=0)
     assert memory.used_nbytes == 0
     for t in range(60):
         ended = np.full(2, t % 20 == 19)
@@ -27,7 +27,7 @@ def test_bytes_in_use_are_those_of_rows_that_are_held() -> None:
 
 
 def test_views_are_read_only_and_live() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 20, 2, seed=0)
     play(memory, 3)
     view = memory["obs"]
     assert view.shape == (2, 3, 2)
@@ -42,7 +42,7 @@ def test_views_are_read_only_and_live() -> None:
 
 
 def test_views_and_batches_outlive_the_memory() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 20, 2, seed=0)
     play(memory, 5)
     view, batch = memory["obs"], memory.sample(8)
     kept = batch.obs.copy()
@@ -53,7 +53,7 @@ def test_views_and_batches_outlive_the_memory() -> None:
 
 
 def test_len_full_clear_and_repr() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 20, 2, seed=0)
     assert (len(memory), memory.full, memory.ready) == (0, False, 0)
     play(memory, 8, every=4)
     assert (len(memory), memory.full, memory.ready) == (16, True, 16)
@@ -72,7 +72,7 @@ def test_len_full_clear_and_repr() -> None:
 
 
 def test_episodes_are_known() -> None:
-    memory = rc.Memory(SCHEMA, 24, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 24, 2, seed=0)
     play(memory, 10, every=4)
     found = memory.episodes
     assert found.lane.tolist() == [0, 0, 0, 1, 1, 1]
@@ -89,7 +89,7 @@ def test_episodes_are_known() -> None:
 
 
 def test_reading_rows_by_serial() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 20, 2, seed=0)
     play(memory, 12, every=5)
     batch = memory.sample(16)
     again = memory.read(batch.lanes, batch.serials)
@@ -115,11 +115,11 @@ def test_bytes_are_exact() -> None:
     def pages(count: int) -> int:
         return -(-count // page) * page
 
-    plain = rc.Memory(SCHEMA, 100_000, 4, seed=0)
+    plain = rl.Memory(SCHEMA, 100_000, 4, seed=0)
     row = 2 * 4 + 4 + 1 + 3
     index = plain.nbytes - pages(100_000 * row) - pages(100_000) - pages(2 * 4 * 8)
     assert 0 < index < 1000
-    ranked = rc.Memory(SCHEMA, 100_000, 4, sampler=rc.Prioritized(), seed=0)
+    ranked = rl.Memory(SCHEMA, 100_000, 4, sampler=rl.Prioritized(), seed=0)
     levels = [100_000, 12_504, 1_568, 200, 32, 8]
     assert ranked.nbytes - plain.nbytes == 8 * (sum(levels) + sum(levels[1:]))
 
@@ -127,13 +127,13 @@ def test_bytes_are_exact() -> None:
 def test_bytes_against_plain_copies() -> None:
     """Transitions a byte, against a buffer that keeps obs and next_obs as arrays of their own."""
 
-    def a_row(schema: rc.Schema) -> float:
-        return rc.Memory(schema, 10_000, seed=0).nbytes / 10_000
+    def a_row(schema: rl.Schema) -> float:
+        return rl.Memory(schema, 10_000, seed=0).nbytes / 10_000
 
-    image = rc.Schema(obs=rc.Field((84, 84), "uint8"), action=rc.Field((), "uint8"))
+    image = rl.Schema(obs=rl.Field((84, 84), "uint8"), action=rl.Field((), "uint8"))
     plain = 2 * 4 * 84 * 84 + 1 + 4 + 1
     assert plain / a_row(image) > 7.9
-    vector = rc.Schema(obs=rc.Field((17,)), action=rc.Field((), "uint8"))
+    vector = rl.Schema(obs=rl.Field((17,)), action=rl.Field((), "uint8"))
     assert (2 * 17 * 4 + 1 + 4 + 1) / a_row(vector) > 1.8
 
 
@@ -148,35 +148,35 @@ def test_bytes_against_plain_copies() -> None:
         ({"seed": -1}, f"seed must be a whole number from 0 to {2**128}, got -1"),
         ({"threads": 0}, "threads must be a whole number from 1 to 2, got 0"),
         (
-            {"window": rc.NStep(20)},
+            {"window": rl.NStep(20)},
             "capacity must give every lane the 21 rows that the window reads, got 20 rows for 2 lanes. "
             "Use at least 42.",
         ),
         ({"stack": {"action": 4}}, "stack must name observed fields (obs), got 'action'"),
         ({"stack": {"obs": 0}}, "stack['obs'] must be a whole number from 1 to 65536, got 0"),
         (
-            {"window": rc.Sequence(3, start_fields=("hidden",))},
+            {"window": rl.Sequence(3, start_fields=("hidden",))},
             "start_fields must name fields of the schema (obs, action, reward), got 'hidden'",
         ),
     ],
 )
 def test_bad_settings(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        rc.Memory(**({"schema": SCHEMA, "capacity": 20, "lanes": 2, "seed": 0} | options))
+        rl.Memory(**({"schema": SCHEMA, "capacity": 20, "lanes": 2, "seed": 0} | options))
     assert str(caught.value) == message
 
 
 def test_more_than_the_machine_has() -> None:
     with pytest.raises(OptionError) as caught:
-        rc.Memory(rc.Schema(obs=rc.Field((1000, 1000))), 2**23, seed=0)
+        rl.Memory(rl.Schema(obs=rl.Field((1000, 1000))), 2**23, seed=0)
     assert str(caught.value) == "capacity must fit in memory, got 8388608 rows of 4000004 bytes, 31250.0 GiB"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window": rc.Transition}, f"window must be a Window, got {rc.Transition!r}. Call the class to make one."),
-        ({"sampler": rc.Uniform}, f"sampler must be a Sampler, got {rc.Uniform!r}. Call the class to make one."),
+        ({"window": rl.Transition}, f"window must be a Window, got {rl.Transition!r}. Call the class to make one."),
+        ({"sampler": rl.Uniform}, f"sampler must be a Sampler, got {rl.Uniform!r}. Call the class to make one."),
         ({"schema": {"obs": 1}}, "schema must be a Schema, got {'obs': 1}. Pass one, such as Schema(obs=Field((3,)))."),
         ({"sampler": "per"}, "sampler must be a Sampler, got 'per'. Pass one, such as Prioritized(alpha=0.6)."),
         ({"window": 3}, "window must be a Window, got 3. Pass one, such as NStep(3, gamma=0.99)."),
@@ -186,12 +186,12 @@ def test_more_than_the_machine_has() -> None:
 )
 def test_classes_are_not_objects(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        rc.Memory(**({"schema": SCHEMA, "capacity": 20} | options))
+        rl.Memory(**({"schema": SCHEMA, "capacity": 20} | options))
     assert str(caught.value) == message
 
 
 def test_a_memory_is_true_and_knows_its_fields() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 20, 2, seed=0)
     assert memory
     assert "obs" in memory
     assert "nope" not in memory
@@ -203,21 +203,21 @@ def test_a_memory_is_true_and_knows_its_fields() -> None:
 
 
 def test_huge_sizes_cost_nothing_where_rows_are_few() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, sampler=rc.Shuffled(), seed=0)
+    memory = rl.Memory(SCHEMA, 20, 2, sampler=rl.Shuffled(), seed=0)
     play(memory, 4)
     assert memory.sample(2**31 - 1).serials.size == 6
 
 
 def test_stack_needs_windows_that_find_what_follows() -> None:
-    schema = rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,)))
+    schema = rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((2,)))
     with pytest.raises(OptionError, match=r"^stack must be used with a schema without next fields, got obs"):
-        rc.Memory(schema, 20, stack={"obs": 2})
+        rl.Memory(schema, 20, stack={"obs": 2})
 
 
 def test_threads_may_sample_while_another_writes() -> None:
     """Every row carries its number in all its fields; a torn row would show."""
-    schema = rc.Schema(obs=rc.Field((40,)), action=rc.Field((300,), "int64"))
-    memory = rc.Memory(schema, 4000, 4, sampler=rc.Prioritized(), window=rc.NStep(2, 1.0), seed=0)
+    schema = rl.Schema(obs=rl.Field((40,)), action=rl.Field((300,), "int64"))
+    memory = rl.Memory(schema, 4000, 4, sampler=rl.Prioritized(), window=rl.NStep(2, 1.0), seed=0)
     stop, problems, drawn = threading.Event(), [], [0, 0]
 
     def write() -> None:
@@ -260,7 +260,7 @@ def test_threads_may_sample_while_another_writes() -> None:
 
 
 def test_empty_blocks_do_nothing() -> None:
-    memory = rc.Memory(SCHEMA, 20, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 20, 2, seed=0)
     nothing = {"obs": np.zeros((0, 2, 2)), "action": np.zeros((0, 2), int), "reward": np.zeros((0, 2))}
     flags = np.zeros((0, 2), bool)
     memory.extend(**nothing, terminated=flags, truncated=flags)

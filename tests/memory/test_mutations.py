@@ -16,29 +16,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
+import relive as rl
 from disks import save_on
-from recollect.memory.snapshot import SystemDisk
+from relive.memory.snapshot import SystemDisk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 
 MUTATE = """
 import faulthandler, os, random, sys, tempfile
 import numpy as np
-import recollect as rc
+import relive as rl
 
 name, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 source = random.Random(seed)
-path = f"/dev/shm/recollect-{name}"
-schema = rc.Schema(obs=rc.Field((3,)), action=rc.Field((), "uint8"))
-windows = [rc.Transition(), rc.NStep(3), rc.Sequence(4, burn_in=2), rc.Sequence(4, across=True), rc.Episodes()]
-samplers = [rc.Uniform(), rc.Uniform(replace=False), rc.Prioritized(), rc.Shuffled(), rc.Recent()]
+path = f"/dev/shm/relive-{name}"
+schema = rl.Schema(obs=rl.Field((3,)), action=rl.Field((), "uint8"))
+windows = [rl.Transition(), rl.NStep(3), rl.Sequence(4, burn_in=2), rl.Sequence(4, across=True), rl.Episodes()]
+samplers = [rl.Uniform(), rl.Uniform(replace=False), rl.Prioritized(), rl.Shuffled(), rl.Recent()]
 step = dict(obs=[1, 2, 3], action=1, reward=0.0, truncated=False)
 
 def make():
-    memory = rc.Memory(schema, 120, 2, storage=rc.Shared(name), window=source.choice(windows),
+    memory = rl.Memory(schema, 120, 2, storage=rl.Shared(name), window=source.choice(windows),
                        sampler=source.choice(samplers), seed=0)
-    writer = rc.Writer(name, 0)
+    writer = rl.Writer(name, 0)
     for at in range(80):
         writer.append(**step, terminated=at % 9 == 8)
         memory.append(lanes=1, **step, terminated=at % 7 == 6)
@@ -50,14 +50,14 @@ def use(memory, writer):
         lambda: memory.episodes, lambda: memory.full, lambda: writer.append(**step, terminated=False),
         lambda: writer.cut(), lambda: memory.append(lanes=1, **step, terminated=True), lambda: memory.cut(1),
         lambda: memory.forget(0, 75), lambda: list(memory.epoch(16)), lambda: memory.read([0], [70]),
-        lambda: rc.Writer(name, source.randrange(2)).close(), lambda: memory.clear(),
+        lambda: rl.Writer(name, source.randrange(2)).close(), lambda: memory.clear(),
     ]
     if source.random() < 0.02:
         calls.append(lambda: memory.save(folder))
     for call in source.sample(calls, 6):
         try:
             call()
-        except (rc.errors.RecollectError, OSError):
+        except (rl.errors.ReliveError, OSError):
             refused[0] += 1
 
 refused, folder = [0], tempfile.mkdtemp()
@@ -90,7 +90,7 @@ for number in range(count):
         for user in (writer, memory):
             try:
                 user.close()
-            except rc.errors.RecollectError:
+            except rl.errors.ReliveError:
                 pass
         if os.path.exists(path):
             os.unlink(path)
@@ -103,7 +103,7 @@ print(refused[0])
 def name() -> Iterator[str]:
     chosen = f"test-{uuid.uuid4().hex}"
     yield chosen
-    Path(f"/dev/shm/recollect-{chosen}").unlink(missing_ok=True)
+    Path(f"/dev/shm/relive-{chosen}").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(5000, marks=pytest.mark.slow)])
@@ -116,17 +116,17 @@ def test_a_live_segment_is_changed(name: str, count: int) -> None:
 
 
 def test_a_damaged_lane_is_named(name: str) -> None:
-    schema = rc.Schema(obs=rc.Field((3,)))
+    schema = rl.Schema(obs=rl.Field((3,)))
     step = {"obs": [1, 2, 3], "reward": 0.0, "terminated": False, "truncated": False}
-    with rc.Memory(schema, 120, 2, storage=rc.Shared(name)) as memory:
+    with rl.Memory(schema, 120, 2, storage=rl.Shared(name)) as memory:
         for _ in range(10):
             memory.append(lanes=1, **step)
-        path = Path(f"/dev/shm/recollect-{name}")
+        path = Path(f"/dev/shm/relive-{name}")
         with open(path, "r+b") as file:
             file.seek(path.stat().st_size - 2 * (1 << 16) - 4096 + 64)
             file.write((1 << 61).to_bytes(8, "little"))
         for look in (lambda: memory.sample(2), lambda: len(memory), lambda: memory.ready, memory.clear):
-            with pytest.raises(rc.errors.StorageError) as caught:
+            with pytest.raises(rl.errors.StorageError) as caught:
                 look()
             assert str(caught.value) == (
                 "shared memory must hold whole lanes, got a damaged lane 1. "
@@ -136,9 +136,9 @@ def test_a_damaged_lane_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["mapped", "shared"])
 def test_a_file_that_is_cut_short_while_it_is_used(name: str, kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "rows" if kind == "mapped" else Path(f"/dev/shm/recollect-{name}")
-    storage = rc.Mapped(path) if kind == "mapped" else rc.Shared(name)
-    memory = rc.Memory(rc.Schema(obs=rc.Field((500,))), 1000, storage=storage, seed=0)
+    path = tmp_path / "rows" if kind == "mapped" else Path(f"/dev/shm/relive-{name}")
+    storage = rl.Mapped(path) if kind == "mapped" else rl.Shared(name)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((500,))), 1000, storage=storage, seed=0)
     zeros = np.zeros(800)
     block = {"reward": zeros, "terminated": zeros > 0, "truncated": zeros > 0}
     memory.extend(obs=np.ones((800, 500)), **block)
@@ -149,24 +149,24 @@ def test_a_file_that_is_cut_short_while_it_is_used(name: str, kind: str, tmp_pat
         lambda: memory.save(tmp_path / "saved"),
         lambda: len(memory),
     ):
-        with pytest.raises(rc.errors.StorageError) as caught:
+        with pytest.raises(rl.errors.StorageError) as caught:
             use()
         assert str(caught.value) == (
             "memory must lie in a file that stays whole, got one that was cut short, or cannot be read. "
             "Restore the file from a copy, or make the memory anew."
         )
-    with pytest.raises(rc.errors.StorageError) if kind == "mapped" else pytest.MonkeyPatch.context():
+    with pytest.raises(rl.errors.StorageError) if kind == "mapped" else pytest.MonkeyPatch.context():
         memory.close()
 
 
 TAKEN_OVER = """
 import faulthandler, mmap, os, sys
 import numpy as np
-import recollect as rc
+import relive as rl
 
 def mapped(name):
     path = os.path.join(sys.argv[1], name)
-    memory = rc.Memory(rc.Schema(obs=rc.Field((500,))), 1000, storage=rc.Mapped(path), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((500,))), 1000, storage=rl.Mapped(path), seed=0)
     zeros = np.zeros(800)
     memory.extend(obs=np.ones((800, 500)), reward=zeros, terminated=zeros > 0, truncated=zeros > 0)
     return memory, path
@@ -180,7 +180,7 @@ for memory, path in (first, *others):
     os.truncate(path, 8192)
     try:
         memory.sample(100)
-    except rc.errors.StorageError as error:
+    except rl.errors.StorageError as error:
         print("refused", flush=True)
 with open(os.path.join(sys.argv[1], "foreign"), "w+b") as file:
     file.truncate(1 << 20)
@@ -202,7 +202,7 @@ def test_a_file_that_is_cut_short_though_others_took_the_signal_over(tmp_path: P
 def test_whoever_waits_for_a_save_learns_that_the_file_is_gone(tmp_path: Path) -> None:
     """A step waits for rows that are being saved when the file is cut short: it is not left waiting."""
     path = tmp_path / "rows"
-    memory = rc.Memory(rc.Schema(obs=rc.Field((500,))), 1000, storage=rc.Mapped(path), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((500,))), 1000, storage=rl.Mapped(path), seed=0)
     zeros = np.zeros(900)
     block = {"obs": np.ones((900, 500)), "reward": zeros, "terminated": zeros > 0, "truncated": zeros > 0}
     memory.extend(**block)
@@ -211,7 +211,7 @@ def test_whoever_waits_for_a_save_learns_that_the_file_is_gone(tmp_path: Path) -
     def write() -> None:
         try:
             memory.extend(**block)
-        except rc.errors.StorageError as error:
+        except rl.errors.StorageError as error:
             found.append(error)
 
     writer = threading.Thread(target=write, daemon=True)
@@ -230,36 +230,36 @@ def test_whoever_waits_for_a_save_learns_that_the_file_is_gone(tmp_path: Path) -
                 os.truncate(path, 8192)
             return SystemDisk().create(file)
 
-    with pytest.raises(rc.errors.StorageError, match="must lie in a file that stays whole"):
+    with pytest.raises(rl.errors.StorageError, match="must lie in a file that stays whole"):
         save_on(memory, tmp_path / "saved", Cutting())
     writer.join(10)
     assert not writer.is_alive()
     assert found
-    with pytest.raises(rc.errors.StorageError):
+    with pytest.raises(rl.errors.StorageError):
         memory.close()
 
 
 def test_segments_of_others_are_refused(name: str, tmp_path: Path) -> None:
-    path = Path(f"/dev/shm/recollect-{name}")
-    schema = rc.Schema(obs=rc.Field((3,)))
+    path = Path(f"/dev/shm/relive-{name}")
+    schema = rl.Schema(obs=rl.Field((3,)))
     target = tmp_path / "target"
     target.write_bytes(b"precious")
     path.symlink_to(target)
-    for use in (lambda: rc.Memory(schema, 40, storage=rc.Shared(name)), lambda: rc.Memory.open(rc.Shared(name))):
-        with pytest.raises(rc.errors.StorageError) as caught:
+    for use in (lambda: rl.Memory(schema, 40, storage=rl.Shared(name)), lambda: rl.Memory.open(rl.Shared(name))):
+        with pytest.raises(rl.errors.StorageError) as caught:
             use()
         assert str(caught.value) == (
             f"shared memory {name!r} must be open to this user, got a link. Choose another name."
         )
-    assert not rc.Shared(name).exists()
-    assert name not in rc.Shared.sweep()
+    assert not rl.Shared(name).exists()
+    assert name not in rl.Shared.sweep()
     assert target.read_bytes() == b"precious"
     path.unlink()
-    with rc.Memory(schema, 40, storage=rc.Shared(name)):
+    with rl.Memory(schema, 40, storage=rl.Shared(name)):
         assert path.stat().st_mode & 0o777 == 0o600
         path.chmod(0o666)
-        with pytest.raises(rc.errors.StorageError) as caught:
-            rc.Writer(name)
+        with pytest.raises(rl.errors.StorageError) as caught:
+            rl.Writer(name)
         assert str(caught.value) == (
             f"shared memory {name!r} must belong to this user alone, got one that others may use (mode 666). "
             "Choose another name."
@@ -267,6 +267,6 @@ def test_segments_of_others_are_refused(name: str, tmp_path: Path) -> None:
         path.chmod(0o600)
         if os.geteuid() == 0:
             os.chown(path, 65534, 65534)
-            with pytest.raises(rc.errors.StorageError, match="must belong to this user alone, got one of user 65534"):
-                rc.Memory.open(rc.Shared(name))
+            with pytest.raises(rl.errors.StorageError, match="must belong to this user alone, got one of user 65534"):
+                rl.Memory.open(rl.Shared(name))
             os.chown(path, 0, 0)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect as rc
+import relive as rl
 
 
 @given(st.data())
 def test_the_newest_are_the_newest(data: Any) -> None:
     lanes = data.draw(st.integers(1, 3))
     capacity = data.draw(st.integers(4, 12)) * lanes
-    memory = rc.Memory(
-        rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "int64"), reward=rc.Field()), capacity=capacity, lanes=lanes
+    memory = rl.Memory(
+        rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "int64"), reward=rl.Field()), capacity=capacity, lanes=lanes
     )
     written: list[list[int]] = [[] for _ in range(lanes)]
     for number in range(data.draw(st.integers(0, 40))):
@@ -44,11 +44,11 @@ def test_the_newest_are_the_newest(data: Any) -> None:
 
 
 def test_nested_fields_and_refusals() -> None:
-    memory = rc.Memory(rc.Schema(obs={"a": rc.Field(), "b": rc.Field((2,))}, reward=rc.Field()), capacity=10)
+    memory = rl.Memory(rl.Schema(obs={"a": rl.Field(), "b": rl.Field((2,))}, reward=rl.Field()), capacity=10)
     for number in range(5):
         memory.append(obs={"a": number, "b": [number, number]}, reward=0.0, terminated=False, truncated=False)
     found = memory.newest(2)
     assert found.obs.a.tolist() == [4, 3]
     assert found.obs.b.tolist() == [[4, 4], [3, 3]]
-    with pytest.raises(rc.errors.OptionError, match=r"^size must be"):
+    with pytest.raises(rl.errors.OptionError, match=r"^size must be"):
         memory.newest(0)

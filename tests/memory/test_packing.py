@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
-from recollect.errors import OptionError, StaleRows
+import relive as rl
+from relive.errors import OptionError, StaleRows
 
-SCHEMA = rc.Schema(obs=rc.Field((2,)), tag=rc.Field((), "int64"))
-LOOSE = rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,)), tag=rc.Field((), "int64"))
+SCHEMA = rl.Schema(obs=rl.Field((2,)), tag=rl.Field((), "int64"))
+LOOSE = rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((2,)), tag=rl.Field((), "int64"))
 
 
-def step_of(lane: int, number: int, end: int, schema: rc.Schema) -> dict[str, object]:
+def step_of(lane: int, number: int, end: int, schema: rl.Schema) -> dict[str, object]:
     obs = np.array([lane, number], np.float32)
     more = {"next_obs": obs + 1} if schema is LOOSE else {"final_obs": obs + 1}
     return {
@@ -27,7 +27,7 @@ def step_of(lane: int, number: int, end: int, schema: rc.Schema) -> dict[str, ob
     }
 
 
-def same(one: rc.Memory, other: rc.Memory) -> None:
+def same(one: rl.Memory, other: rl.Memory) -> None:
     assert one.heads.tolist() == other.heads.tolist()
     for key in one:
         np.testing.assert_array_equal(one[key], other[key])
@@ -39,7 +39,7 @@ def same(one: rc.Memory, other: rc.Memory) -> None:
 @given(data=st.data(), loose=st.booleans())
 def test_what_is_sent_in_pieces_and_twice_is_stored_once(data: st.DataObject, loose: bool) -> None:
     schema = LOOSE if loose else SCHEMA
-    here, there = (rc.Memory(schema, 2 * 40, 2, seed=0) for _ in range(2))
+    here, there = (rl.Memory(schema, 2 * 40, 2, seed=0) for _ in range(2))
     sent = [0, 0]
     packed: list[bytes] = []
     counts = [0, 0]
@@ -61,7 +61,7 @@ def test_what_is_sent_in_pieces_and_twice_is_stored_once(data: st.DataObject, lo
 
 
 def test_rows_that_overlap_go_on_after_what_is_there() -> None:
-    here, there = (rc.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
+    here, there = (rl.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
     for number in range(10):
         here.append(lanes=0, **step_of(0, number, int(number == 4), SCHEMA))
     there.receive_rows(here.pack_rows([(0, 0, 4)]))
@@ -70,7 +70,7 @@ def test_rows_that_overlap_go_on_after_what_is_there() -> None:
 
 
 def test_an_episode_whose_beginning_was_lost_begins_where_it_goes_on() -> None:
-    here, there = (rc.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
+    here, there = (rl.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
     for number in range(6):
         here.append(lanes=0, **step_of(0, number, int(number == 5), SCHEMA))
     there.receive_rows(here.pack_rows([(0, 3, 4)], [(0, 0, 4)]))
@@ -88,7 +88,7 @@ def test_an_episode_whose_beginning_was_lost_begins_where_it_goes_on() -> None:
     ],
 )
 def test_rows_that_do_not_go_on_are_refused(runs: object, serials: object, got: str) -> None:
-    here, there = (rc.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
+    here, there = (rl.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
     for number in range(9):
         here.append(lanes=0, **step_of(0, number, int(number == 4), SCHEMA))
     if "serial 3" in got:
@@ -101,7 +101,7 @@ def test_rows_that_do_not_go_on_are_refused(runs: object, serials: object, got: 
 
 
 def test_bytes_that_are_no_rows_are_refused() -> None:
-    memory = rc.Memory(SCHEMA, 40, 1, seed=0)
+    memory = rl.Memory(SCHEMA, 40, 1, seed=0)
     memory.append(lanes=0, **step_of(0, 0, 0, SCHEMA))
     data = memory.pack_rows([(0, 0, 1)])
     remedy = "Only what pack_rows made of the same schema can be received."
@@ -122,26 +122,26 @@ def test_bytes_that_are_no_rows_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["ram", "mapped"])
 def test_received_rows_are_in_the_journal(tmp_path, kind: str) -> None:
-    here = rc.Memory(SCHEMA, 60, 1, seed=0)
-    storage = rc.Mapped(tmp_path / "rows") if kind == "mapped" else None
-    there = rc.Memory(SCHEMA, 60, 1, seed=0, storage=storage)
+    here = rl.Memory(SCHEMA, 60, 1, seed=0)
+    storage = rl.Mapped(tmp_path / "rows") if kind == "mapped" else None
+    there = rl.Memory(SCHEMA, 60, 1, seed=0, storage=storage)
     there.save(tmp_path / "saved", journal="written")
     for number in range(20):
         here.append(lanes=0, **step_of(0, number, int(number % 7 == 6), SCHEMA))
     there.receive_rows(here.pack_rows([(0, 0, int(here.heads[0]))]))
-    same(rc.Memory.load(tmp_path / "saved"), here)
+    same(rl.Memory.load(tmp_path / "saved"), here)
 
 
 def test_receiving_waits_for_rows_that_a_save_holds(tmp_path) -> None:
     """A thread receives and wraps round the ring while others save: every snapshot is of one instant."""
-    here, there = (rc.Memory(SCHEMA, 200, 1, seed=0) for _ in range(2))
+    here, there = (rl.Memory(SCHEMA, 200, 1, seed=0) for _ in range(2))
     stop = threading.Event()
     saved: list[list[int]] = []
 
     def save() -> None:
         while not stop.is_set():
             there.save(tmp_path / "saved")
-            rows = rc.Memory.load(tmp_path / "saved").newest(1000)
+            rows = rl.Memory.load(tmp_path / "saved").newest(1000)
             saved.append(sorted(rows.tag.tolist()))
 
     thread = threading.Thread(target=save)
@@ -161,22 +161,22 @@ def test_receiving_waits_for_rows_that_a_save_holds(tmp_path) -> None:
 
 
 def test_most_episodes_are_kept_of_received_rows() -> None:
-    here, there = rc.Memory(SCHEMA, 100, 1, seed=0), rc.Memory(SCHEMA, 100, 1, seed=0, max_episodes=2)
+    here, there = rl.Memory(SCHEMA, 100, 1, seed=0), rl.Memory(SCHEMA, 100, 1, seed=0, max_episodes=2)
     for number in range(20):
         here.append(lanes=0, **step_of(0, number, int(number % 4 == 3), SCHEMA))
     there.receive_rows(here.pack_rows([(0, 0, int(here.heads[0]))]))
     assert there.episodes.id.tolist() == [3, 4]
 
 
-@pytest.mark.parametrize("sampler", [rc.Uniform(), rc.Prioritized(alpha=1.0)])
-def test_standing_is_the_sum_and_the_least(sampler: rc.Sampler) -> None:
-    memory = rc.Memory(SCHEMA, 60, 2, sampler=sampler, seed=0)
+@pytest.mark.parametrize("sampler", [rl.Uniform(), rl.Prioritized(alpha=1.0)])
+def test_standing_is_the_sum_and_the_least(sampler: rl.Sampler) -> None:
+    memory = rl.Memory(SCHEMA, 60, 2, sampler=sampler, seed=0)
     assert memory.standing == (0.0, 0.0)
     for number in range(10):
         for lane in (0, 1):
             memory.append(lanes=lane, **step_of(lane, number, int(number == 5), SCHEMA))
     assert memory.standing == (memory.ready, 1.0)
-    if isinstance(sampler, rc.Prioritized):
+    if isinstance(sampler, rl.Prioritized):
         batch = memory.sample(64)
         memory.update_priorities(batch, np.linspace(0.1, 3, 64))
         found = memory.priorities

@@ -10,16 +10,16 @@ import threading
 import numpy as np
 import pytest
 
-import recollect as rc
+import relive as rl
 from playing import SCHEMA, play
 
 
 def test_prefetch_gives_batches_ahead() -> None:
-    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 40, 2, seed=0)
     play(memory, 10)
     with memory.prefetch(8, ahead=3) as batches:
         taken = [next(batches).serials.copy() for _ in range(10)]
-    twin = rc.Memory(SCHEMA, 40, 2, seed=0)
+    twin = rl.Memory(SCHEMA, 40, 2, seed=0)
     play(twin, 10)
     for serials in taken:
         np.testing.assert_array_equal(serials, twin.sample(8).serials)
@@ -36,7 +36,7 @@ def test_prefetch_ends_for_every_consumer() -> None:
             raise ValueError("enough")
         return calls[0]
 
-    batches, errors = rc.Prefetch(draw, 1), []
+    batches, errors = rl.Prefetch(draw, 1), []
 
     def consume() -> None:
         try:
@@ -55,7 +55,7 @@ def test_prefetch_ends_for_every_consumer() -> None:
 
 
 def test_a_forgotten_prefetch_stops() -> None:
-    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 40, 2, seed=0)
     play(memory, 10)
     before = threading.active_count()
     for _ in range(3):
@@ -66,8 +66,8 @@ def test_a_forgotten_prefetch_stops() -> None:
 
 def test_the_program_may_end_while_prefetching() -> None:
     code = (
-        "import numpy as np, recollect as rc\n"
-        "memory = rc.Memory(rc.Schema(obs=rc.Field((64,))), 20_000)\n"
+        "import numpy as np, relive as rl\n"
+        "memory = rl.Memory(rl.Schema(obs=rl.Field((64,))), 20_000)\n"
         "flags = np.zeros(10_000, bool)\n"
         "memory.extend(obs=np.zeros((10_000, 64)), reward=np.zeros(10_000), terminated=flags, truncated=flags)\n"
         "batches = memory.prefetch(100_000)\n"
@@ -78,8 +78,8 @@ def test_the_program_may_end_while_prefetching() -> None:
 
 
 def test_prefetch_passes_errors_on() -> None:
-    memory = rc.Memory(SCHEMA, 40, 2, seed=0)
+    memory = rl.Memory(SCHEMA, 40, 2, seed=0)
     before = threading.active_count()
-    with pytest.raises(rc.errors.NotEnoughRows), memory.prefetch(8) as batches:
+    with pytest.raises(rl.errors.NotEnoughRows), memory.prefetch(8) as batches:
         next(batches)
     assert threading.active_count() == before

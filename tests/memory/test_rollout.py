@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
+import relive as rl
 
 GAMMA, LAM = 0.9, 0.7
 
@@ -44,8 +44,8 @@ class Written:
     """A rollout and its oracle, written alike. Observations tell everything apart."""
 
     def __init__(self, lanes, length, seed=0):
-        self.rollout = rc.Rollout(
-            rc.Schema(obs=rc.Field(), value=rc.Field(dtype="float64"), hidden=rc.Field((2,))), length, lanes, seed=seed
+        self.rollout = rl.Rollout(
+            rl.Schema(obs=rl.Field(), value=rl.Field(dtype="float64"), hidden=rl.Field((2,))), length, lanes, seed=seed
         )
         self.oracle = Oracle(lanes)
         self.obs = np.arange(lanes) * 1000.0
@@ -163,7 +163,7 @@ def check_sequences(written, expected, size, length):
 
 
 def test_three_numbers_on_paper():
-    rollout = rc.Rollout(rc.Schema(obs=rc.Field(), value=rc.Field()), length=4)
+    rollout = rl.Rollout(rl.Schema(obs=rl.Field(), value=rl.Field()), length=4)
     for t, (ended, value) in enumerate([(False, 1.0), (True, 2.0), (False, 3.0)]):
         rollout.append(obs=t, value=value, reward=1.0, terminated=False, truncated=ended, final_obs=10.0)
     ahead = rollout.bootstrap(obs=20.0)
@@ -175,9 +175,9 @@ def test_three_numbers_on_paper():
 
 
 def test_groups_have_advantages_of_their_own_and_share_a_reward():
-    agents = {"obs": rc.Field((2, 3)), "value": rc.Field((2,))}
-    schema = rc.Schema(red=rc.Group(agents), blue=rc.Group(agents), reward=rc.Field())
-    rollout = rc.Rollout(schema, length=2, lanes=1)
+    agents = {"obs": rl.Field((2, 3)), "value": rl.Field((2,))}
+    schema = rl.Schema(red=rl.Group(agents), blue=rl.Group(agents), reward=rl.Field())
+    rollout = rl.Rollout(schema, length=2, lanes=1)
     flags = {"terminated": [False], "truncated": [False]}
     for value in (1.0, 2.0):
         seen = {"obs": np.zeros((1, 2, 3)), "value": [[value, 0.0]]}
@@ -214,7 +214,7 @@ def test_a_saved_rollout_goes_on_alike(tmp_path):
     for _ in range(3):
         written.step([0, 1], [0, 2], [1.0, 2.0])
     written.rollout.save(tmp_path / "kept")
-    again = rc.Rollout.load(tmp_path / "kept")
+    again = rl.Rollout.load(tmp_path / "kept")
     assert (again.length, len(again), again.lanes) == (5, 6, 2)
     for rollout in (written.rollout, again):
         rollout.finish(value_of(rollout.bootstrap(obs=written.obs).obs))
@@ -240,7 +240,7 @@ def test_after_a_cut_the_unfinished_step_is_what_was_seen_last():
 
 
 def refused(make, message):
-    with pytest.raises((rc.errors.OptionError, rc.errors.NotEnoughRows)) as caught:
+    with pytest.raises((rl.errors.OptionError, rl.errors.NotEnoughRows)) as caught:
         make()
     assert str(caught.value) == message
 
@@ -249,7 +249,7 @@ def test_what_cannot_be_is_said():
     written = Written(2, 2)
     rollout = written.rollout
     refused(lambda: rollout.bootstrap(obs=[0, 0]), "rollout must hold steps, got none. Append some first.")
-    refused(lambda: rc.Rollout(rollout.schema, 0), "length must be a whole number from 1 to 1073741824, got 0")
+    refused(lambda: rl.Rollout(rollout.schema, 0), "length must be a whole number from 1 to 1073741824, got 0")
     written.step([0, 1], [0, 0], [0.0, 0.0])
     written.step([0], [0], [0.0])
     message = "rollout must have room for a step, got 2 of 2. Clear it first."
@@ -264,7 +264,7 @@ def test_what_cannot_be_is_said():
     message = f"start_fields must name fields ({fields}) of sequences, which have a length, got 'hidden'"
     refused(lambda: rollout.epochs(1, 2, start_fields="hidden"), message)
     refused(lambda: rollout.epochs(1, 0), "size must be a whole number from 1 to 2147483647, got 0")
-    plain = rc.Rollout(rc.Schema(obs=rc.Field()), 2)
+    plain = rl.Rollout(rl.Schema(obs=rl.Field()), 2)
     plain.append(obs=1.0, reward=1.0, terminated=True, truncated=False)
     message = "schema must have a field value to finish a rollout, got Schema(obs: float32, reward: float32)"
     refused(lambda: plain.finish([]), message)

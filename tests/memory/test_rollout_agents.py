@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
+import relive as rl
 
 GAMMA, LAM = 0.9, 0.7
-SCHEMA = rc.Schema(obs=rc.Field((2,)), agent_mask=rc.Field((2,), "bool"), value=rc.Field((2,)), reward=rc.Field((2,)))
+SCHEMA = rl.Schema(obs=rl.Field((2,)), agent_mask=rl.Field((2,), "bool"), value=rl.Field((2,)), reward=rl.Field((2,)))
 
 
 def value_of(obs):
@@ -49,7 +49,7 @@ steps = st.lists(
 @settings(max_examples=120, deadline=None)
 @given(steps, st.sampled_from([None, 1, 3]), st.booleans())
 def test_a_return_ends_where_an_agent_leaves(some, n, normalize):
-    rollout = rc.Rollout(SCHEMA, 10, 2, seed=0)
+    rollout = rl.Rollout(SCHEMA, 10, 2, seed=0)
     obs, mask = np.arange(4.0).reshape(2, 2), np.ones((2, 2), bool)
     lanes = [[], []]
     for ends, alive, rewards in some:
@@ -87,8 +87,8 @@ def test_a_return_ends_where_an_agent_leaves(some, n, normalize):
 
 def test_a_teams_return_goes_on():
     """With one reward for all, what is earned after an agent's death is still its own."""
-    schema = rc.Schema(obs=rc.Field((2,)), agent_mask=rc.Field((2,), "bool"), value=rc.Field((2,)), reward=rc.Field())
-    rollout = rc.Rollout(schema, 3, 1, seed=0)
+    schema = rl.Schema(obs=rl.Field((2,)), agent_mask=rl.Field((2,), "bool"), value=rl.Field((2,)), reward=rl.Field())
+    rollout = rl.Rollout(schema, 3, 1, seed=0)
     for alive, ended in (([True, True], False), ([True, False], False), ([True, False], True)):
         rollout.append(
             obs=[[0.0, 0.0]],
@@ -108,7 +108,7 @@ def test_a_teams_return_goes_on():
 
 
 def test_values_of_ones_own_and_no_bootstrap_at_truncation():
-    rollout = rc.Rollout(rc.Schema(obs=rc.Field()), 2, 1, seed=0)
+    rollout = rl.Rollout(rl.Schema(obs=rl.Field()), 2, 1, seed=0)
     rollout.append(obs=[1.0], reward=[1.0], terminated=[False], truncated=[True], final_obs=[5.0])
     rollout.append(obs=[2.0], reward=[1.0], terminated=[False], truncated=[False])
     assert rollout.rows().obs.tolist() == [1.0, 2.0]
@@ -125,21 +125,21 @@ def test_values_of_ones_own_and_no_bootstrap_at_truncation():
         assert rollout["returns"].tolist() == returns
     with pytest.raises(KeyError, match="key must be one of obs, reward, advantage, returns, got 'value'"):
         rollout["value"]
-    with pytest.raises(rc.errors.OptionError, match="schema must have a field value to finish a rollout"):
+    with pytest.raises(rl.errors.OptionError, match="schema must have a field value to finish a rollout"):
         rollout.finish(0 * ahead.obs)
 
 
 def test_lanes_without_a_step_come_before_nothing():
-    rollout = rc.Rollout(rc.Schema(obs=rc.Field(), value=rc.Field()), 2, 2, seed=0)
+    rollout = rl.Rollout(rl.Schema(obs=rl.Field(), value=rl.Field()), 2, 2, seed=0)
     rollout.append(lanes=[1], obs=[7.0], value=[3.0], reward=[1.0], terminated=[False], truncated=[False])
     assert rollout.before_bootstrap().obs.tolist() == [0.0, 7.0]
 
 
 def test_who_is_there_has_to_be_known():
-    rollout = rc.Rollout(SCHEMA, 2, 1, seed=0)
+    rollout = rl.Rollout(SCHEMA, 2, 1, seed=0)
     row = {"obs": [[0.0, 0.0]], "agent_mask": [[True, True]], "value": [[0.0, 0.0]], "reward": [[1.0, 1.0]]}
     rollout.append(**row, terminated=[False], truncated=[False])
     with pytest.raises(
-        rc.errors.OptionError, match=r"^rollout must know who is there now, got nothing\. Call bootstrap"
+        rl.errors.OptionError, match=r"^rollout must know who is there now, got nothing\. Call bootstrap"
     ):
         rollout.finish(np.zeros((1, 2)))

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect as rc
-from recollect.errors import NotEnoughRows, OptionError
-from recollect.memory.batch import flat
+import relive as rl
+from relive.errors import NotEnoughRows, OptionError
+from relive.memory.batch import flat
 
-SCHEMA = rc.Schema(obs={"a": rc.Field((3,)), "b": rc.Field((2, 2), "uint8")}, tag=rc.Field((), "int64"))
-WINDOWS = (rc.Transition(), rc.NStep(3, gamma=0.9), rc.Sequence(5, burn_in=2), rc.Episodes(9))
-SAMPLERS = (rc.Uniform(), rc.Uniform(replace=False), rc.Prioritized(0.6, beta=0.4), rc.Recent())
+SCHEMA = rl.Schema(obs={"a": rl.Field((3,)), "b": rl.Field((2, 2), "uint8")}, tag=rl.Field((), "int64"))
+WINDOWS = (rl.Transition(), rl.NStep(3, gamma=0.9), rl.Sequence(5, burn_in=2), rl.Episodes(9))
+SAMPLERS = (rl.Uniform(), rl.Uniform(replace=False), rl.Prioritized(0.6, beta=0.4), rl.Recent())
 
 
-def filled(window: rc.Window = WINDOWS[0], sampler: rc.Sampler = SAMPLERS[0], steps: int = 60) -> rc.Memory:
-    memory = rc.Memory(SCHEMA, 400, 2, window=window, sampler=sampler, seed=3)
+def filled(window: rl.Window = WINDOWS[0], sampler: rl.Sampler = SAMPLERS[0], steps: int = 60) -> rl.Memory:
+    memory = rl.Memory(SCHEMA, 400, 2, window=window, sampler=sampler, seed=3)
     for number in range(steps):
         tags = np.array([number, 1000 + number])
         seen = {"a": np.repeat(tags[:, None], 3, 1), "b": np.zeros((2, 2, 2), np.uint8) + tags[:, None, None] % 251}
@@ -62,17 +62,17 @@ def test_what_cannot_be_drawn_is_refused_and_changes_nothing() -> None:
     with pytest.raises(OptionError, match="size must be"):
         memory.sample_bytes(0, 1)
     np.testing.assert_array_equal(memory.sample(8).serials, other.sample(8).serials)
-    for window, sampler in ((rc.Episodes(), rc.Uniform()), (rc.Transition(), rc.Shuffled())):
+    for window, sampler in ((rl.Episodes(), rl.Uniform()), (rl.Transition(), rl.Shuffled())):
         with pytest.raises(OptionError, match="window must give batches that are all alike, got"):
             filled(window, sampler).sample_bytes(4, 2)
     with pytest.raises(NotEnoughRows):
-        rc.Memory(SCHEMA, 400, 2).sample_bytes(4, 2)
+        rl.Memory(SCHEMA, 400, 2).sample_bytes(4, 2)
     with pytest.raises(NotEnoughRows):
-        filled(sampler=rc.Uniform(replace=False), steps=4).sample_bytes(64, 2)
+        filled(sampler=rl.Uniform(replace=False), steps=4).sample_bytes(64, 2)
 
 
 def test_bytes_are_whole_while_others_write() -> None:
-    memory, stop = filled(rc.Transition()), threading.Event()
+    memory, stop = filled(rl.Transition()), threading.Event()
 
     def write() -> None:
         number = 60

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import recollect as rc
-from recollect.errors import NotEnoughRows, OptionError, PriorityError
+import relive as rl
+from relive.errors import NotEnoughRows, OptionError, PriorityError
 
 ALARM = 1e-4
 
 
-def filled(episodes: list[list[int]], *, span: int = 64, **options: Any) -> rc.Memory:
+def filled(episodes: list[list[int]], *, span: int = 64, **options: Any) -> rl.Memory:
     """Lanes with ended episodes of given lengths; obs counts steps over all lanes."""
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), span * len(episodes), len(episodes), seed=5, **options)
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), span * len(episodes), len(episodes), seed=5, **options)
     count = 0
     for lane, lengths in enumerate(episodes):
         for length in lengths:
@@ -28,7 +28,7 @@ def filled(episodes: list[list[int]], *, span: int = 64, **options: Any) -> rc.M
     return memory
 
 
-def counts(memory: rc.Memory, draws: int, size: int = 100, **options: Any) -> Any:
+def counts(memory: rl.Memory, draws: int, size: int = 100, **options: Any) -> Any:
     found = [memory.sample(size, **options).obs.reshape(size, -1)[:, 0] for _ in range(draws // size)]
     return np.bincount(np.concatenate(found).astype(int))
 
@@ -39,7 +39,7 @@ UNEVEN = [[1, 1, 1, 9], [30], [2, 5]]
 @pytest.mark.parametrize("replace", [True, False])
 def test_uniform_over_rows_of_uneven_lanes(replace: bool) -> None:
     """Closing rows, short episodes and lanes of different lengths do not matter."""
-    memory = filled(UNEVEN, sampler=rc.Uniform(replace=replace))
+    memory = filled(UNEVEN, sampler=rl.Uniform(replace=replace))
     size = 100 if replace else 20
     found = counts(memory, 100_000, size)
     assert len(found) == memory.ready == 49
@@ -48,23 +48,23 @@ def test_uniform_over_rows_of_uneven_lanes(replace: bool) -> None:
 
 
 def test_uniform_over_episodes() -> None:
-    memory = filled(UNEVEN, window=rc.Episodes())
+    memory = filled(UNEVEN, window=rl.Episodes())
     found = counts(memory, 100_000)
     assert np.count_nonzero(found) == memory.ready == 7
     assert stats.chisquare(found[found > 0]).pvalue > ALARM
 
 
 def test_uniform_over_the_grid_of_overlapping_sequences() -> None:
-    memory = filled(UNEVEN, window=rc.Sequence(4, overlap=1))
+    memory = filled(UNEVEN, window=rl.Sequence(4, overlap=1))
     found = counts(memory, 100_000)
     assert np.count_nonzero(found) == memory.ready == 3 + 3 + 10 + 1 + 2
     assert stats.chisquare(found[found > 0]).pvalue > ALARM
 
 
 @pytest.mark.parametrize("stratified", [True, False])
-@pytest.mark.parametrize("window", [rc.Transition(), rc.Episodes()])
+@pytest.mark.parametrize("window", [rl.Transition(), rl.Episodes()])
 def test_prioritized_in_proportion(stratified: bool, window: Any) -> None:
-    memory = filled(UNEVEN, window=window, sampler=rc.Prioritized(0.7, 0.5, eps=1e-300, stratified=stratified))
+    memory = filled(UNEVEN, window=window, sampler=rl.Prioritized(0.7, 0.5, eps=1e-300, stratified=stratified))
     batch = memory.sample(4 * memory.ready)
     errors = 1.0 + batch.serials % 5 + batch.lanes
     memory.update_priorities(batch, errors)
@@ -81,7 +81,7 @@ def test_prioritized_in_proportion(stratified: bool, window: Any) -> None:
 
 def test_weights_of_the_seed_example() -> None:
     """Priorities 1, 2, 4, 8 at beta .5: 1, .707, .5, .354 over the largest."""
-    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=0.5, eps=1e-300))
+    memory = filled([[4]], sampler=rl.Prioritized(alpha=1.0, beta=0.5, eps=1e-300))
     memory.update_priorities({"lanes": [0, 0, 0, 0], "serials": [0, 1, 2, 3]}, [1.0, 2.0, 4.0, 8.0])
     batch = memory.sample(400)
     by_row = dict(zip(batch.obs.astype(int).tolist(), batch.weights.tolist(), strict=True))
@@ -91,14 +91,14 @@ def test_weights_of_the_seed_example() -> None:
 
 
 def test_beta_may_follow_a_schedule() -> None:
-    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, beta=rc.Linear(0.0, 1.0, steps=2), eps=1e-300))
+    memory = filled([[4]], sampler=rl.Prioritized(alpha=1.0, beta=rl.Linear(0.0, 1.0, steps=2), eps=1e-300))
     memory.update_priorities({"lanes": [0] * 4, "serials": [0, 1, 2, 3]}, [1.0, 4.0, 4.0, 4.0])
     least = [min(memory.sample(100).weights) for _ in range(4)]
     assert least == pytest.approx([1.0, 0.5, 0.25, 0.25])
 
 
 def test_new_rows_enter_with_the_largest_priority_so_far() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 8, sampler=rc.Prioritized(1.0, eps=1e-300), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 8, sampler=rl.Prioritized(1.0, eps=1e-300), seed=0)
     row = {"obs": 0.0, "reward": 0.0, "terminated": True, "truncated": False}
     memory.append(**row)
     assert memory.priorities.sum() == 1
@@ -109,13 +109,13 @@ def test_new_rows_enter_with_the_largest_priority_so_far() -> None:
 
 
 def test_the_last_of_equal_rows_wins() -> None:
-    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=1e-300))
+    memory = filled([[2]], sampler=rl.Prioritized(1.0, eps=1e-300))
     assert memory.update_priorities({"lanes": [0, 0, 0], "serials": [0, 0, 0]}, [9.0, 4.0, 2.0]) == 0
     assert memory.priorities[0, 0] == 2
 
 
 def test_priorities_of_overwritten_rows_are_dropped_and_counted() -> None:
-    memory = filled([[9]], span=12, sampler=rc.Prioritized(1.0, eps=1e-300))
+    memory = filled([[9]], span=12, sampler=rl.Prioritized(1.0, eps=1e-300))
     batch = memory.sample(64)
     for _ in range(4):
         memory.append(lanes=0, obs=0, reward=0.0, terminated=True, truncated=False)
@@ -137,7 +137,7 @@ def test_priorities_of_overwritten_rows_are_dropped_and_counted() -> None:
     ],
 )
 def test_bad_priorities_change_nothing(errors: Any, message: str) -> None:
-    memory = filled([[4]], sampler=rc.Prioritized())
+    memory = filled([[4]], sampler=rl.Prioritized())
     before = memory.priorities.copy()
     with pytest.raises(PriorityError) as caught:
         memory.update_priorities({"lanes": [0, 0], "serials": [0, 1]}, errors)
@@ -147,7 +147,7 @@ def test_bad_priorities_change_nothing(errors: Any, message: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
 def test_priorities_of_any_number_type(dtype: str) -> None:
-    memory = filled([[2]], sampler=rc.Prioritized(1.0, eps=1e-300))
+    memory = filled([[2]], sampler=rl.Prioritized(1.0, eps=1e-300))
     memory.update_priorities({"lanes": [0, 0], "serials": [0, 1]}, np.ones(2, dtype))
     assert memory.priorities.sum() == 2
 
@@ -159,7 +159,7 @@ def test_only_prioritized_memories_take_priorities() -> None:
             use()
 
 
-@pytest.mark.parametrize("sampler", [rc.Shuffled(), rc.Prioritized()])
+@pytest.mark.parametrize("sampler", [rl.Shuffled(), rl.Prioritized()])
 def test_an_epoch_has_every_row_once(sampler: Any) -> None:
     memory = filled(UNEVEN, sampler=sampler)
     orders = []
@@ -182,7 +182,7 @@ def test_epochs_do_not_disturb_each_other() -> None:
 
 def test_shuffles_are_fair() -> None:
     """Each of the 24 orders of four rows equally often."""
-    memory = filled([[4]], sampler=rc.Shuffled())
+    memory = filled([[4]], sampler=rl.Shuffled())
     orders: dict[tuple[int, ...], int] = {}
     for _ in range(12_000):
         order = tuple(memory.sample(4).obs.astype(int).tolist())
@@ -192,12 +192,12 @@ def test_shuffles_are_fair() -> None:
 
 
 def test_recent_rows_oldest_first() -> None:
-    memory = filled([[3], [3]], sampler=rc.Recent())
+    memory = filled([[3], [3]], sampler=rl.Recent())
     assert memory.sample(4).obs.astype(int).tolist() == [1, 4, 2, 5]
 
 
 def test_same_seed_same_batches() -> None:
-    one, two = (filled(UNEVEN, sampler=rc.Prioritized()) for _ in range(2))
+    one, two = (filled(UNEVEN, sampler=rl.Prioritized()) for _ in range(2))
     for _ in range(5):
         np.testing.assert_array_equal(one.sample(32).serials, two.sample(32).serials)
     state = one.random_state
@@ -216,7 +216,7 @@ def test_draws_are_the_same_on_every_platform() -> None:
 
 
 def test_nothing_to_draw() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 8, seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 8, seed=0)
     with pytest.raises(NotEnoughRows) as caught:
         memory.sample(1)
     assert str(caught.value) == (
@@ -228,7 +228,7 @@ def test_nothing_to_draw() -> None:
         memory.sample(1)
 
 
-@pytest.mark.parametrize("sampler", [rc.Uniform(replace=False), rc.Recent()])
+@pytest.mark.parametrize("sampler", [rl.Uniform(replace=False), rl.Recent()])
 def test_too_few_to_draw_without_replacement(sampler: Any) -> None:
     memory = filled([[4]], sampler=sampler)
     memory.sample(4)
@@ -244,18 +244,18 @@ def test_too_few_to_draw_without_replacement(sampler: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rc.Prioritized(alpha=-0.1), "alpha must be a number from 0 to 1, got -0.1"),
-        (lambda: rc.Prioritized(beta=-1.0), "beta must be finite and at least 0, got -1.0"),
+        (lambda: rl.Prioritized(alpha=-0.1), "alpha must be a number from 0 to 1, got -0.1"),
+        (lambda: rl.Prioritized(beta=-1.0), "beta must be finite and at least 0, got -1.0"),
         (
-            lambda: rc.Prioritized(eps=0),
+            lambda: rl.Prioritized(eps=0),
             "eps must be above 0, got 0. It keeps every row within reach.",
         ),
-        (lambda: rc.Prioritized(eps=float("nan")), "eps must be a number from 0 to 1e+100, got nan"),
-        (lambda: rc.Prioritized(alpha=None), "alpha must be a number from 0 to 1, got None"),
-        (lambda: rc.Prioritized(beta=10**400), f"beta must be finite and at least 0, got 1{'0' * 56}..."),
-        (lambda: rc.Prioritized(beta=10**5000), "beta must be finite and at least 0, got a number of very many digits"),
-        (lambda: rc.Linear(0.0, 1.0, steps=0), f"steps must be a whole number from 1 to {2**63 - 1}, got 0"),
-        (lambda: rc.Linear(None, 1.0, steps=2), "start must be finite, got None"),
+        (lambda: rl.Prioritized(eps=float("nan")), "eps must be a number from 0 to 1e+100, got nan"),
+        (lambda: rl.Prioritized(alpha=None), "alpha must be a number from 0 to 1, got None"),
+        (lambda: rl.Prioritized(beta=10**400), f"beta must be finite and at least 0, got 1{'0' * 56}..."),
+        (lambda: rl.Prioritized(beta=10**5000), "beta must be finite and at least 0, got a number of very many digits"),
+        (lambda: rl.Linear(0.0, 1.0, steps=0), f"steps must be a whole number from 1 to {2**63 - 1}, got 0"),
+        (lambda: rl.Linear(None, 1.0, steps=2), "start must be finite, got None"),
         (lambda: filled([[2]]).sample(2, beta=float("inf")), "beta must be finite and at least 0, got inf"),
         (lambda: filled([[2]]).sample(0), "size must be a whole number from 1 to 2147483647, got 0"),
         (lambda: filled([[2]]).sample(2.5), "size must be a whole number from 1 to 2147483647, got 2.5"),
@@ -281,20 +281,20 @@ def test_bad_settings(make: Any, message: str) -> None:
     ],
 )
 def test_odd_rows_and_errors(batch: Any, errors: Any, message: str) -> None:
-    memory = filled([[4]], sampler=rc.Prioritized())
+    memory = filled([[4]], sampler=rl.Prioritized())
     before = memory.priorities
-    with pytest.raises(rc.errors.PriorityError) as caught:
+    with pytest.raises(rl.errors.PriorityError) as caught:
         memory.update_priorities(batch, errors)
     assert str(caught.value) == message
     np.testing.assert_array_equal(memory.priorities, before)
 
 
 def test_errors_of_a_wider_type() -> None:
-    memory = filled([[4]], sampler=rc.Prioritized(alpha=1.0, eps=1e-9))
+    memory = filled([[4]], sampler=rl.Prioritized(alpha=1.0, eps=1e-9))
     batch = memory.read([0, 0], [0, 1])
     assert memory.update_priorities(batch, np.array([3, 5], np.longdouble)) == 0
     np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
-    with pytest.raises(rc.errors.PriorityError, match="errors must be finite"):
+    with pytest.raises(rl.errors.PriorityError, match="errors must be finite"):
         memory.update_priorities(batch, np.array([1, np.finfo(np.longdouble).max]))
     np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import checkable
-import recollect as rc
+import relive as rl
 from test_crash import fill, new_memory
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def same_batches(one: rc.Memory, two: rc.Memory, size: int = 16, count: int = 5) -> None:
+def same_batches(one: rl.Memory, two: rl.Memory, size: int = 16, count: int = 5) -> None:
     for _ in range(count):
         a, b = one.sample(size), two.sample(size)
         assert list(a) == list(b)
@@ -28,11 +28,11 @@ def same_batches(one: rc.Memory, two: rc.Memory, size: int = 16, count: int = 5)
 
 @pytest.mark.parametrize("compress", [None, "zstd"])
 def test_a_loaded_memory_draws_the_same_batches(tmp_path: Path, compress: str | None) -> None:
-    memory = new_memory(3000, rc.Prioritized(beta=rc.Linear(0.4, 1.0, 100)))
+    memory = new_memory(3000, rl.Prioritized(beta=rl.Linear(0.4, 1.0, 100)))
     fill(memory, 0, 4000)
     memory.update_priorities(memory.sample(64), np.linspace(0, 9, 64))
     memory.save(tmp_path / "saved", compress=compress)
-    loaded = rc.Memory.load(tmp_path / "saved")
+    loaded = rl.Memory.load(tmp_path / "saved")
     assert loaded.sampler == memory.sampler
     same_batches(memory, loaded)
     for each in (memory, loaded):
@@ -42,12 +42,12 @@ def test_a_loaded_memory_draws_the_same_batches(tmp_path: Path, compress: str | 
 
 
 def test_a_running_epoch_goes_on(tmp_path: Path) -> None:
-    memory = new_memory(300, rc.Shuffled())
+    memory = new_memory(300, rl.Shuffled())
     fill(memory, 0, 200)
     batch = memory.sample(100)
     seen = set(zip(batch.lanes, batch.serials, strict=True))
     memory.save(tmp_path / "saved")
-    loaded = rc.Memory.load(tmp_path / "saved")
+    loaded = rl.Memory.load(tmp_path / "saved")
     while len(seen) < loaded.ready:
         batch = loaded.sample(50)
         rows = set(zip(batch.lanes, batch.serials, strict=True))
@@ -56,33 +56,33 @@ def test_a_running_epoch_goes_on(tmp_path: Path) -> None:
 
 
 def test_numbers_of_numpy_in_settings(tmp_path: Path) -> None:
-    memory = rc.Memory(
+    memory = rl.Memory(
         checkable.SCHEMA,
         np.int64(1000),
         np.int64(2),
-        sampler=rc.Prioritized(alpha=np.float32(0.5), beta=rc.Linear(0.4, 1.0, np.int64(10))),  # type: ignore[arg-type]
-        window=rc.NStep(np.int64(3)),  # type: ignore[arg-type]
+        sampler=rl.Prioritized(alpha=np.float32(0.5), beta=rl.Linear(0.4, 1.0, np.int64(10))),  # type: ignore[arg-type]
+        window=rl.NStep(np.int64(3)),  # type: ignore[arg-type]
         stack={"obs": np.int64(2)},  # type: ignore[dict-item]
         seed=0,
     )
     fill(memory, 0, 100)
     memory.save(tmp_path / "saved")
-    same_batches(memory, rc.Memory.load(tmp_path / "saved"))
+    same_batches(memory, rl.Memory.load(tmp_path / "saved"))
 
 
 def test_a_sampler_that_keeps_something_else_is_no_damage(tmp_path: Path) -> None:
     for number, (was, now) in enumerate(
         [
-            (rc.Shuffled(), rc.Prioritized()),
-            (rc.Prioritized(beta=lambda step: 0.5), rc.Uniform()),
-            (rc.Prioritized(beta=lambda step: 0.5), rc.Shuffled()),
+            (rl.Shuffled(), rl.Prioritized()),
+            (rl.Prioritized(beta=lambda step: 0.5), rl.Uniform()),
+            (rl.Prioritized(beta=lambda step: 0.5), rl.Shuffled()),
         ]
     ):
         memory = new_memory(500, was)
         fill(memory, 0, 300)
         memory.sample(8)
         memory.save(tmp_path / str(number))
-        rc.Memory.load(tmp_path / str(number), sampler=now).sample(8)
+        rl.Memory.load(tmp_path / str(number), sampler=now).sample(8)
 
 
 def test_a_child_leaves_the_parents_journal_and_rows_alone(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_child_leaves_the_parents_journal_and_rows_alone(tmp_path: Path) -> No
         os._exit(0)
     os.waitpid(child, 0)
     fill(memory, 20, 10)
-    assert checkable.newest(rc.Memory.load(tmp_path / "saved")) == checkable.newest(memory) == [28, 28]
+    assert checkable.newest(rl.Memory.load(tmp_path / "saved")) == checkable.newest(memory) == [28, 28]
 
 
 def test_another_sampler_window_or_storage(tmp_path: Path) -> None:
@@ -103,42 +103,42 @@ def test_another_sampler_window_or_storage(tmp_path: Path) -> None:
     fill(memory, 0, 400)
     memory.update_priorities(memory.sample(32), np.arange(32.0))
     memory.save(tmp_path / "saved")
-    kept = rc.Memory.load(tmp_path / "saved", sampler=rc.Prioritized(beta=lambda step: 1.0))
+    kept = rl.Memory.load(tmp_path / "saved", sampler=rl.Prioritized(beta=lambda step: 1.0))
     np.testing.assert_array_equal(kept.priorities, memory.priorities)
-    anew = rc.Memory.load(tmp_path / "saved", sampler=rc.Prioritized(alpha=1.0))
+    anew = rl.Memory.load(tmp_path / "saved", sampler=rl.Prioritized(alpha=1.0))
     assert set(np.unique(anew.priorities)) == {0.0, 1.0}
-    spans = rc.Memory.load(tmp_path / "saved", window=rc.Sequence(8), sampler=rc.Uniform())
+    spans = rl.Memory.load(tmp_path / "saved", window=rl.Sequence(8), sampler=rl.Uniform())
     assert spans.sample(4).obs.shape == (4, 9, checkable.WIDTH)
-    assert set(np.unique(rc.Memory.load(tmp_path / "saved", window=rc.NStep(3)).priorities)) == {0.0, 1.0}
-    with rc.Memory.load(tmp_path / "saved", storage=rc.Mapped(tmp_path / "rows")) as mapped:
+    assert set(np.unique(rl.Memory.load(tmp_path / "saved", window=rl.NStep(3)).priorities)) == {0.0, 1.0}
+    with rl.Memory.load(tmp_path / "saved", storage=rl.Mapped(tmp_path / "rows")) as mapped:
         same_batches(memory, mapped)
-    with pytest.raises(rc.errors.StorageError, match="must be a new file, got one that holds rows already"):
-        rc.Memory.load(tmp_path / "saved", storage=rc.Mapped(tmp_path / "rows"))
+    with pytest.raises(rl.errors.StorageError, match="must be a new file, got one that holds rows already"):
+        rl.Memory.load(tmp_path / "saved", storage=rl.Mapped(tmp_path / "rows"))
 
 
 def test_a_sampler_that_a_file_cannot_hold(tmp_path: Path) -> None:
-    memory = new_memory(500, rc.Prioritized(beta=lambda step: 0.5))
+    memory = new_memory(500, rl.Prioritized(beta=lambda step: 0.5))
     fill(memory, 0, 400)
     memory.update_priorities(memory.sample(32), np.arange(32.0))
     memory.save(tmp_path / "saved")
-    with pytest.raises(rc.errors.OptionError) as caught:
-        rc.Memory.load(tmp_path / "saved")
+    with pytest.raises(rl.errors.OptionError) as caught:
+        rl.Memory.load(tmp_path / "saved")
     assert str(caught.value) == "sampler must be given, got one that a file cannot hold. Pass it to load."
-    same_batches(memory, rc.Memory.load(tmp_path / "saved", sampler=memory.sampler))
+    same_batches(memory, rl.Memory.load(tmp_path / "saved", sampler=memory.sampler))
 
 
 def test_all_kinds_of_schema(tmp_path: Path) -> None:
     """Groups, nested observations, agents' names, every dtype, one lane without an axis, stacks, loose rows."""
-    schema = rc.Schema(
-        hunter=rc.Group(obs={"image": rc.Field((2, 2), "uint8"), "place": (rc.Field((3,)), rc.Field((), "int16"))}),
-        prey=rc.Group(obs=rc.Field((2,), "float16"), reward=rc.Field((2,))),
-        state=rc.Field((), "float64"),
-        seen=rc.Field((3,), "bool", role="observed"),
-        count=rc.Field((), "uint64"),
-        small=rc.Field((), "int8"),
+    schema = rl.Schema(
+        hunter=rl.Group(obs={"image": rl.Field((2, 2), "uint8"), "place": (rl.Field((3,)), rl.Field((), "int16"))}),
+        prey=rl.Group(obs=rl.Field((2,), "float16"), reward=rl.Field((2,))),
+        state=rl.Field((), "float64"),
+        seen=rl.Field((3,), "bool", role="observed"),
+        count=rl.Field((), "uint64"),
+        small=rl.Field((), "int8"),
     )
     schema.agents = {"hunter": ("ann", "bob"), "prey": ("cy",)}
-    memory = rc.Memory(schema, 50, window=rc.NStep(2), stack={"hunter/obs/image": 2}, seed=3)
+    memory = rl.Memory(schema, 50, window=rl.NStep(2), stack={"hunter/obs/image": 2}, seed=3)
     rng = np.random.default_rng(0)
     for step in range(70):
         values: dict[str, Any] = {
@@ -153,7 +153,7 @@ def test_all_kinds_of_schema(tmp_path: Path) -> None:
         }
         memory.append(**values, terminated=step % 9 == 8, truncated=False)
     memory.save(tmp_path / "saved")
-    loaded = rc.Memory.load(tmp_path / "saved")
+    loaded = rl.Memory.load(tmp_path / "saved")
     assert loaded.schema == schema
     assert loaded.schema.agents == schema.agents
     state, batch, again = memory.random_state, memory.sample(8), loaded.sample(8)
@@ -163,54 +163,54 @@ def test_all_kinds_of_schema(tmp_path: Path) -> None:
         for part in path:
             one, two = one[part], two[part]
         np.testing.assert_array_equal(one, two)
-    loose = rc.Memory(rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,))), 40, 2, seed=0)
+    loose = rl.Memory(rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((2,))), 40, 2, seed=0)
     for step in range(30):
         loose.append(obs=rng.random((2, 2)), next_obs=rng.random((2, 2)), reward=[1, 2],
                      terminated=[step % 5 == 4, False], truncated=[False, step % 7 == 6])  # fmt: skip
     loose.save(tmp_path / "loose")
-    same_batches(loose, rc.Memory.load(tmp_path / "loose"))
+    same_batches(loose, rl.Memory.load(tmp_path / "loose"))
 
 
 def test_an_empty_memory(tmp_path: Path) -> None:
     memory = new_memory(20)
     memory.save(tmp_path / "saved")
-    loaded = rc.Memory.load(tmp_path / "saved")
+    loaded = rl.Memory.load(tmp_path / "saved")
     assert len(loaded) == 0
     for each in (memory, loaded):
         fill(each, 0, 10)
     same_batches(memory, loaded)
     memory.clear()
     memory.save(tmp_path / "saved")
-    assert len(rc.Memory.load(tmp_path / "saved")) == 0
+    assert len(rl.Memory.load(tmp_path / "saved")) == 0
 
 
 def test_errors_say_which_file_and_why(tmp_path: Path) -> None:
     folder = tmp_path / "saved"
     memory = new_memory(500)
     fill(memory, 0, 400)
-    with pytest.raises(rc.errors.OptionError) as none:
-        rc.Memory.load(folder)
+    with pytest.raises(rl.errors.OptionError) as none:
+        rl.Memory.load(folder)
     assert str(none.value) == f"folder must be a snapshot's folder, got {folder}"
     folder.mkdir()
     manifest = folder / "manifest.json"
-    with pytest.raises(rc.errors.SnapshotError) as empty:
-        rc.Memory.load(folder)
+    with pytest.raises(rl.errors.SnapshotError) as empty:
+        rl.Memory.load(folder)
     assert str(empty.value) == (f"{manifest} must be there, got No such file or directory. Is the snapshot whole?")
     memory.save(folder)
     good = manifest.read_bytes()
     for text, message in {
         b"hello\n": "must be JSON, got Expecting value: line 1 column 1 (char 0). "
         "It is damaged, or another kind of file.",
-        b'{"format": "other"}\n': "must begin with the format 'recollect snapshot', got {'format': 'other'}. "
+        b'{"format": "other"}\n': "must begin with the format 'relive snapshot', got {'format': 'other'}. "
         "It is another kind of file.",
         good.replace(
             b'"version": 1', b'"version": 2', 1
-        ): "must be of format version 1, got 2. Use a newer recollect, or another folder.",
+        ): "must be of format version 1, got 2. Use a newer relive, or another folder.",
         good[:-10]: "must match its checksum, got a damaged or cut-off file. Restore it from a copy.",
     }.items():
         manifest.write_bytes(text)
-        with pytest.raises(rc.errors.SnapshotError) as caught:
-            rc.Memory.load(folder)
+        with pytest.raises(rl.errors.SnapshotError) as caught:
+            rl.Memory.load(folder)
         assert str(caught.value) == f"{manifest} {message}"
     manifest.write_bytes(good)
     (segment,) = folder.glob("rows-*")
@@ -223,19 +223,19 @@ def test_errors_say_which_file_and_why(tmp_path: Path) -> None:
         bytes(damaged): f"must have the XXH64 {note['xxh64']}, got ",
     }.items():
         segment.write_bytes(content)
-        with pytest.raises(rc.errors.SnapshotError) as caught:
-            rc.Memory.load(folder)
+        with pytest.raises(rl.errors.SnapshotError) as caught:
+            rl.Memory.load(folder)
         assert str(caught.value).startswith(f"{segment} {message}")
     segment.unlink()
-    with pytest.raises(rc.errors.SnapshotError) as caught:
-        rc.Memory.load(folder)
+    with pytest.raises(rl.errors.SnapshotError) as caught:
+        rl.Memory.load(folder)
     assert str(caught.value) == (f"{segment} must be there, got No such file or directory. Is the snapshot whole?")
-    with pytest.raises(rc.errors.OptionError, match="compress must be None or 'zstd', got 'gzip'"):
+    with pytest.raises(rl.errors.OptionError, match="compress must be None or 'zstd', got 'gzip'"):
         memory.save(folder, compress="gzip")
-    with pytest.raises(rc.errors.OptionError, match="journal must be None, 'written' or 'synced', got 'yes'"):
+    with pytest.raises(rl.errors.OptionError, match="journal must be None, 'written' or 'synced', got 'yes'"):
         memory.save(folder, journal="yes")
     (tmp_path / "file").touch()
-    with pytest.raises(rc.errors.OptionError, match="folder must be a folder"):
+    with pytest.raises(rl.errors.OptionError, match="folder must be a folder"):
         memory.save(tmp_path / "file")
 
 
@@ -260,7 +260,7 @@ def test_files_of_version_1_load(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / kind
     shutil.copytree(GOLDEN / "snapshot-1" / kind, folder)
     expected = json.loads((folder / "expected.json").read_text())
-    memory = rc.Memory.load(folder)
+    memory = rl.Memory.load(folder)
     assert len(memory) == expected["steps"]
     for wanted in expected["batches"]:
         batch = memory.sample(4)

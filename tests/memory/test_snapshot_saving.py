@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import checkable
-import recollect as rc
+import relive as rl
 from disks import save_on
-from recollect.memory.snapshot import saving
+from relive.memory.snapshot import saving
 from test_crash import fill, fingerprint, new_memory
 
 
-def same_batches(one: rc.Memory, two: rc.Memory, size: int = 16, count: int = 5) -> None:
+def same_batches(one: rl.Memory, two: rl.Memory, size: int = 16, count: int = 5) -> None:
     for _ in range(count):
         a, b = one.sample(size), two.sample(size)
         assert list(a) == list(b)
@@ -33,8 +33,8 @@ def row_files(folder: Path) -> dict[str, int]:
 def test_saving_again_writes_what_is_new(tmp_path: Path) -> None:
     """A tenth of the rows is new: about a tenth of the bytes is written, and old files go with the rows in them."""
     folder = tmp_path / "saved"
-    schema = rc.Schema(obs=rc.Field((17,)), action=rc.Field((6,)))
-    memory = rc.Memory(schema, 400_000, 4, seed=0)
+    schema = rl.Schema(obs=rl.Field((17,)), action=rl.Field((6,)))
+    memory = rl.Memory(schema, 400_000, 4, seed=0)
 
     def steps(time: int) -> dict[str, Any]:
         return {
@@ -57,31 +57,31 @@ def test_saving_again_writes_what_is_new(tmp_path: Path) -> None:
     memory.save(folder)
     third = row_files(folder)
     assert sum(size for name, size in third.items() if name not in second) < 0.05 * sum(first.values())
-    same_batches(memory, rc.Memory.load(folder))
+    same_batches(memory, rl.Memory.load(folder))
 
 
 def test_many_small_saves_do_not_leave_many_files(tmp_path: Path) -> None:
     folder = tmp_path / "saved"
-    memory = new_memory(20_000, rc.Uniform())
+    memory = new_memory(20_000, rl.Uniform())
     for first in range(0, 30_000, 500):
         fill(memory, first, 500)
         memory.save(folder)
     assert len(row_files(folder)) <= 12
     assert sum(row_files(folder).values()) < 1.7 * 40_000 * (checkable.SCHEMA.row_nbytes + 1)
-    loaded = rc.Memory.load(folder)
+    loaded = rl.Memory.load(folder)
     same_batches(memory, loaded)
     checkable.check_lanes(loaded, cuts=0)
 
 
 def test_a_lane_that_stands_still_does_not_keep_old_files(tmp_path: Path) -> None:
     folder = tmp_path / "saved"
-    memory = new_memory(4000, rc.Uniform())
+    memory = new_memory(4000, rl.Uniform())
     memory.extend(lanes=0, **checkable.block(0, 0, 100))
     for first in range(0, 40_000, 1000):
         memory.extend(lanes=1, **checkable.block(1, first, 1000))
         memory.save(folder)
     assert sum(row_files(folder).values()) < 3 * 4100 * (checkable.SCHEMA.row_nbytes + 1)
-    same_batches(memory, rc.Memory.load(folder))
+    same_batches(memory, rl.Memory.load(folder))
 
 
 def test_two_memories_that_part_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,16 +91,16 @@ def test_two_memories_that_part_do_not_mix(tmp_path: Path, monkeypatch: pytest.M
     memory = new_memory(2000)
     fill(memory, 0, 1000)
     memory.save(folder)
-    one, two = rc.Memory.load(folder), rc.Memory.load(folder)
+    one, two = rl.Memory.load(folder), rl.Memory.load(folder)
     for lane in range(2):
         one.cut(lane)
     fill(one, 5000, 300)
     fill(two, 1000, 200)
     one.save(folder)
     two.save(folder)
-    same_batches(rc.Memory.load(folder), two)
+    same_batches(rl.Memory.load(folder), two)
     one.save(folder)
-    same_batches(rc.Memory.load(folder), one)
+    same_batches(rl.Memory.load(folder), one)
 
 
 def test_a_segment_that_went_missing_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +112,11 @@ def test_a_segment_that_went_missing_is_written_again(tmp_path: Path, monkeypatc
     first.unlink()
     second.write_bytes(b"short")
     memory.save(tmp_path / "saved")
-    same_batches(memory, rc.Memory.load(tmp_path / "saved"))
+    same_batches(memory, rl.Memory.load(tmp_path / "saved"))
 
 
 def test_folders_above_are_made_safe_too(tmp_path: Path) -> None:
-    from recollect.memory.snapshot import SystemDisk
+    from relive.memory.snapshot import SystemDisk
 
     synced = []
 
@@ -132,7 +132,7 @@ def test_folders_above_are_made_safe_too(tmp_path: Path) -> None:
 
 
 def test_several_folders_by_turns_are_all_saved_in_part(tmp_path: Path) -> None:
-    memory = new_memory(30_000, rc.Uniform())
+    memory = new_memory(30_000, rl.Uniform())
     fill(memory, 0, 25_000)
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
@@ -147,7 +147,7 @@ def test_several_folders_by_turns_are_all_saved_in_part(tmp_path: Path) -> None:
 
 def test_a_save_in_a_thread_is_one_instant(tmp_path: Path) -> None:
     """Rows are appended, cut and cleared away while a full ring is saved; every snapshot is a state that there was."""
-    memory = new_memory(20_000, rc.Prioritized())
+    memory = new_memory(20_000, rl.Prioritized())
     fill(memory, 0, 25_000)
     states: list[Any] = []
     stop = threading.Event()
@@ -175,7 +175,7 @@ def test_a_save_in_a_thread_is_one_instant(tmp_path: Path) -> None:
     thread.join()
     assert not failed
     for which in range(6):
-        loaded = rc.Memory.load(tmp_path / str(which))
+        loaded = rl.Memory.load(tmp_path / str(which))
         lanes = checkable.check_lanes(loaded, cuts=0)
         assert lanes[0] == lanes[1]
         assert lanes[0][-1] + 2 in {25_000, *states} or lanes[0][-1] + 1 in {25_000, *states}
@@ -187,7 +187,7 @@ def test_a_save_in_a_thread_is_one_instant(tmp_path: Path) -> None:
 
 def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
     """A memory that is not full has nothing to overwrite, so nobody waits."""
-    from recollect.memory.snapshot import SystemDisk
+    from relive.memory.snapshot import SystemDisk
 
     writing, go_on = threading.Event(), threading.Event()
 
@@ -202,7 +202,7 @@ def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(SystemDisk(), name)
 
-    memory = new_memory(20_000, rc.Uniform())
+    memory = new_memory(20_000, rl.Uniform())
     fill(memory, 0, 5000)
     thread = threading.Thread(target=save_on, args=(memory, tmp_path / "saved", StuckDisk()))
     thread.start()
@@ -212,7 +212,7 @@ def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
     assert thread.is_alive()  # all of it went in while the save stood still
     go_on.set()
     thread.join()
-    loaded = rc.Memory.load(tmp_path / "saved")
+    loaded = rl.Memory.load(tmp_path / "saved")
     assert len(loaded) == 10_000
     checkable.check_lanes(loaded, cuts=0)
 
@@ -220,14 +220,14 @@ def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
 SAVE_IN_LITTLE = """
 import sys
 import numpy as np
-import recollect as rc
+import relive as rl
 
 def most():
     with open("/proc/self/status") as status:
         return int(next(line for line in status if "VmHWM" in line).split()[1])
 
-schema = rc.Schema(obs=rc.Field((84, 84), "uint8"), action=rc.Field((), "uint8"))
-memory = rc.Memory(schema, 100_000, sampler=rc.Prioritized(), seed=0)
+schema = rl.Schema(obs=rl.Field((84, 84), "uint8"), action=rl.Field((), "uint8"))
+memory = rl.Memory(schema, 100_000, sampler=rl.Prioritized(), seed=0)
 rng = np.random.default_rng(0)
 for _ in range(20):
     memory.extend(obs=rng.integers(0, 255, (5000, 84, 84), np.uint8), action=np.zeros(5000, np.uint8),
@@ -258,6 +258,6 @@ def test_two_saves_at_once_take_turns(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert fingerprint(rc.Memory.load(tmp_path / "saved")) in (fingerprint(memory), fingerprint(other))
+    assert fingerprint(rl.Memory.load(tmp_path / "saved")) in (fingerprint(memory), fingerprint(other))
     names = {path.name for path in (tmp_path / "saved").iterdir()}
     assert not any(name.startswith("tmp-") for name in names)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.errors import OptionError, StepError
+import relive as rl
+from relive.errors import OptionError, StepError
 
 
-def memory(lanes: int | None = 2, **fields: Any) -> rc.Memory:
-    chosen = fields or {"obs": rc.Field((2,)), "action": rc.Field((), "uint8")}
-    return rc.Memory(rc.Schema(**chosen), 16, lanes, seed=0)
+def memory(lanes: int | None = 2, **fields: Any) -> rl.Memory:
+    chosen = fields or {"obs": rl.Field((2,)), "action": rl.Field((), "uint8")}
+    return rl.Memory(rl.Schema(**chosen), 16, lanes, seed=0)
 
 
 def step(**changes: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def step(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in (values | changes).items() if value is not ...}
 
 
-def refused(target: rc.Memory, call: str = "append", **values: Any) -> StepError:
+def refused(target: rl.Memory, call: str = "append", **values: Any) -> StepError:
     before = (len(target), [target[c.key].tobytes() for c in target.schema], target.random_state)
     with pytest.raises(StepError) as caught:
         getattr(target, call)(**values)
@@ -151,7 +151,7 @@ def test_unknown_lanes_are_refused(lanes: Any) -> None:
 
 def test_final_observations_may_be_objects_of_nested_spaces() -> None:
     """As Gymnasium's vector environments give them."""
-    fields = {"a": rc.Field((2,)), "b": (rc.Field(), rc.Field((), "uint8"))}
+    fields = {"a": rl.Field((2,)), "b": (rl.Field(), rl.Field((), "uint8"))}
     target = memory(2, obs=fields)
     entry = {"a": np.array([5.0, 6.0]), "b": (7.0, 8)}
     finals = np.empty(2, dtype=object)
@@ -169,7 +169,7 @@ def test_final_observations_may_be_objects_of_nested_spaces() -> None:
 
 
 def test_groups_bring_their_finals_inside() -> None:
-    target = memory(None, prey=rc.Group(obs=rc.Field((1,))), hunter=rc.Group(obs=rc.Field((2,)), reward=rc.Field((2,))))
+    target = memory(None, prey=rl.Group(obs=rl.Field((1,))), hunter=rl.Group(obs=rl.Field((2,)), reward=rl.Field((2,))))
     target.append(
         prey={"obs": [1.0], "final_obs": [2.0]},
         hunter={"obs": [3.0, 4.0], "final_obs": [5.0, 6.0], "reward": [1.0, 2.0]},
@@ -195,7 +195,7 @@ def test_a_block_is_refused_whole() -> None:
 
 
 def test_images_as_floats_are_refused_with_the_remedy() -> None:
-    target = memory(None, obs=rc.Field((4, 4), "uint8"))
+    target = memory(None, obs=rl.Field((4, 4), "uint8"))
     error = refused(target, obs=np.full((4, 4), 0.5), reward=0.0, terminated=False, truncated=False)
     assert str(error) == (
         "obs must be whole numbers (uint8), got 0.5. Scale and round it yourself, or store it as float32." + NOTHING
@@ -214,7 +214,7 @@ def test_lanes_may_be_a_mask() -> None:
 
 
 def test_finals_of_lanes_that_did_not_end_are_not_looked_at() -> None:
-    target = memory(2, obs=rc.Field((1,), "uint8"))
+    target = memory(2, obs=rl.Field((1,), "uint8"))
     flags = {"terminated": np.zeros(2, bool), "truncated": np.array([False, True])}
     for finals in (np.array([[-1], [5]]), [np.zeros(9), [5]], np.array([[0.5], [5]], dtype=object), [None, [5]]):
         target.append(obs=np.zeros((2, 1), np.uint8), reward=np.zeros(2), **flags, final_obs=finals)
@@ -222,7 +222,7 @@ def test_finals_of_lanes_that_did_not_end_are_not_looked_at() -> None:
 
 
 def test_one_dict_a_lane() -> None:
-    target = memory(2, obs={"a": rc.Field(), "b": rc.Field()})
+    target = memory(2, obs={"a": rl.Field(), "b": rl.Field()})
     flags = {"reward": np.zeros(2), "terminated": [True, False], "truncated": [False, True]}
     rows = [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]
     target.append(obs=rows, **flags, final_obs=[None, {"a": 5.0, "b": 6.0}])
@@ -236,14 +236,14 @@ def test_one_dict_a_lane() -> None:
 @pytest.mark.parametrize("finals", [np.array(None, dtype=object), np.array(1.0), np.zeros((5, 5)), object()])
 def test_odd_finals_are_refused(finals: Any) -> None:
     """Found by review: a 0-d array here once crashed the core."""
-    target = memory(None, obs=rc.Field())
+    target = memory(None, obs=rl.Field())
     target.append(obs=0, reward=0, terminated=False, truncated=False)
     block = {"obs": np.zeros(3, "f4"), "reward": np.zeros(3, "f4"), "terminated": np.array([0, 0, 1], bool)}
     refused(target, "extend", **block, truncated=np.zeros(3, bool), final_obs=finals)
 
 
 def test_a_view_of_the_memory_may_be_stored_again() -> None:
-    target = rc.Memory(rc.Schema(obs=rc.Field((128,)), reward=None), 8, seed=0)
+    target = rl.Memory(rl.Schema(obs=rl.Field((128,)), reward=None), 8, seed=0)
     for t in range(9):
         target.append(obs=np.full(128, t, "f4"), terminated=False, truncated=False)
     target.extend(obs=target["obs"][0:4], terminated=np.zeros(4, bool), truncated=np.zeros(4, bool))
@@ -251,7 +251,7 @@ def test_a_view_of_the_memory_may_be_stored_again() -> None:
 
 
 def test_unaligned_arrays_are_taken() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 10, seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((2,))), 10, seed=0)
     odd = np.frombuffer(b"?" + np.array([1.5, 2.5], np.float32).tobytes(), np.uint8)[1:].view(np.float32)
     assert not odd.flags.aligned
     memory.append(obs=odd, reward=0.0, terminated=True, truncated=False, final_obs=odd)
@@ -260,12 +260,12 @@ def test_unaligned_arrays_are_taken() -> None:
     assert memory.sample(4).obs.tolist() == [[1.5, 2.5]] * 4
     values = np.frombuffer(b"?" * 33, np.uint8)[1:].view(np.float64)[:, None]
     flags = np.zeros((4, 1), bool)
-    assert rc.targets.discounted_returns(values, terminated=flags).shape == (4, 1)
+    assert rl.targets.discounted_returns(values, terminated=flags).shape == (4, 1)
 
 
 def test_masked_values_are_refused() -> None:
     """A mask says that a number is none; without one a masked array is an array."""
-    memory = rc.Memory(rc.Schema(obs=rc.Field((2,))), 10, seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field((2,))), 10, seed=0)
     step = {"reward": 0.0, "terminated": False, "truncated": False}
     hidden = np.ma.masked_array([1.0, 2.0], [False, True])
     with pytest.raises(StepError) as caught:
@@ -280,7 +280,7 @@ def test_masked_values_are_refused() -> None:
     memory.append(obs=np.ma.masked_array([1.0, 2.0], [False, False]), **step)
     memory.append(obs=[1, 2], **step)
     assert len(memory) == 2
-    with pytest.raises(rc.errors.OptionError, match="reward must have no masked values"):
-        rc.targets.gae(hidden[:, None], np.zeros((2, 1)), np.zeros((2, 1)), terminated=np.zeros((2, 1), bool))
-    with pytest.raises(rc.errors.OptionError, match="serials must have no masked values"):
+    with pytest.raises(rl.errors.OptionError, match="reward must have no masked values"):
+        rl.targets.gae(hidden[:, None], np.zeros((2, 1)), np.zeros((2, 1)), terminated=np.zeros((2, 1), bool))
+    with pytest.raises(rl.errors.OptionError, match="serials must have no masked values"):
         memory.read([0, 0], hidden)

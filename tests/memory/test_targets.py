@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import targets
-from recollect.errors import OptionError
+from relive import targets
+from relive.errors import OptionError
 
 # Inputs, and what rlax 0.1.9 gives for them in float64 (GAE, TD(lambda) and returns agree with torchrl 0.14.1).
 GAMMA, LAM = 0.9, 0.8

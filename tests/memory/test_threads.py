@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 
 import checkable
-import recollect as rc
+import relive as rl
 from disks import save_on
-from recollect.memory.snapshot import SystemDisk, saving
+from relive.memory.snapshot import SystemDisk, saving
 
 WINDOWS = [
-    rc.Transition(),
-    rc.NStep(3),
-    rc.Sequence(5, burn_in=3),
-    rc.Sequence(6, burn_in=2, overlap=2, across=True),
-    rc.Episodes(),
+    rl.Transition(),
+    rl.NStep(3),
+    rl.Sequence(5, burn_in=3),
+    rl.Sequence(6, burn_in=2, overlap=2, across=True),
+    rl.Episodes(),
 ]
 
 
@@ -34,17 +34,17 @@ SPAN = 3000
 
 
 @pytest.fixture
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[rc.Storage]:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[rl.Storage]:
     name = f"test-{uuid.uuid4().hex}"
-    kinds: dict[str, Any] = {"ram": rc.Ram(), "mapped": rc.Mapped(tmp_path / "rows"), "shared": rc.Shared(name)}
+    kinds: dict[str, Any] = {"ram": rl.Ram(), "mapped": rl.Mapped(tmp_path / "rows"), "shared": rl.Shared(name)}
     yield kinds[request.param]
-    Path(f"/dev/shm/recollect-{name}").unlink(missing_ok=True)
+    Path(f"/dev/shm/relive-{name}").unlink(missing_ok=True)
 
 
 class Crowd:
     """Eight threads that append, extend, sample, update_priorities, save, forget and cut until the time is over."""
 
-    def __init__(self, memory: rc.Memory, storage: rc.Storage, folder: Path) -> None:
+    def __init__(self, memory: rl.Memory, storage: rl.Storage, folder: Path) -> None:
         self.memory, self.storage, self.folder = memory, storage, folder
         self.errors: list[str] = []
         self.stop = threading.Event()
@@ -77,7 +77,7 @@ class Crowd:
         while not self.stop.is_set():
             try:
                 work()
-            except rc.errors.NotEnoughRows:
+            except rl.errors.NotEnoughRows:
                 pass
             except BaseException:
                 self.errors.append(traceback.format_exc())
@@ -109,11 +109,11 @@ class Crowd:
         assert len(self.memory) <= self.memory.capacity
 
     def save(self) -> None:
-        journal = None if isinstance(self.storage, rc.Shared) else (None, "written")[self.counts["saves"] % 2]
+        journal = None if isinstance(self.storage, rl.Shared) else (None, "written")[self.counts["saves"] % 2]
         self.memory.save(self.folder, journal=journal)
         self.counts["saves"] += 1
         if self.counts["saves"] % 5 == 1:
-            loaded = rc.Memory.load(self.folder, window=rc.Transition())
+            loaded = rl.Memory.load(self.folder, window=rl.Transition())
             checkable.check_lanes(loaded)
 
     def forget(self) -> None:
@@ -129,14 +129,14 @@ class Crowd:
         self.memory.cut([0, 1])
 
 
-def crowd(storage: rc.Storage, window: rc.Window, folder: Path) -> Crowd:
-    memory = rc.Memory(checkable.SCHEMA, 2 * SPAN, 2, storage=storage, window=window, sampler=rc.Prioritized(), seed=0)
+def crowd(storage: rl.Storage, window: rl.Window, folder: Path) -> Crowd:
+    memory = rl.Memory(checkable.SCHEMA, 2 * SPAN, 2, storage=storage, window=window, sampler=rl.Prioritized(), seed=0)
     return Crowd(memory, storage, folder)
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
-def test_eight_threads(storage: rc.Storage, window: rc.Window, tmp_path: Path) -> None:
+def test_eight_threads(storage: rl.Storage, window: rl.Window, tmp_path: Path) -> None:
     group = crowd(storage, window, tmp_path / "saved")
     group.run(1.0)
     assert group.counts["batches"] > 3
@@ -147,7 +147,7 @@ def test_eight_threads(storage: rc.Storage, window: rc.Window, tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.parametrize("forks", [False, True])
 @pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
-def test_eight_threads_for_a_minute(storage: rc.Storage, forks: bool, tmp_path: Path) -> None:
+def test_eight_threads_for_a_minute(storage: rl.Storage, forks: bool, tmp_path: Path) -> None:
     """Every window for twelve seconds."""
     for number, window in enumerate(WINDOWS):
         group = crowd(again(storage, number), window, tmp_path / f"saved-{number}")
@@ -161,8 +161,8 @@ def test_eight_threads_for_a_minute(storage: rc.Storage, forks: bool, tmp_path: 
 
 def again(storage: Any, number: int) -> Any:
     """Another file or segment of the same kind."""
-    if isinstance(storage, rc.Mapped):
-        return rc.Mapped(f"{storage.path}-{number}")
+    if isinstance(storage, rl.Mapped):
+        return rl.Mapped(f"{storage.path}-{number}")
     return storage
 
 
@@ -176,8 +176,8 @@ def fork(group: Crowd) -> None:
     group.counts["forks"] += 1
 
 
-def use_as_a_child(memory: rc.Memory, storage: rc.Storage, folder: Path) -> None:
-    own = isinstance(storage, rc.Ram)
+def use_as_a_child(memory: rl.Memory, storage: rl.Storage, folder: Path) -> None:
+    own = isinstance(storage, rl.Ram)
     assert memory.ready >= 0
     assert 0 <= len(memory) <= memory.capacity
     if memory.ready:
@@ -188,20 +188,20 @@ def use_as_a_child(memory: rc.Memory, storage: rc.Storage, folder: Path) -> None
         memory.cut()  # the episode in it goes on in the parent
         memory.extend(lanes=1, **checkable.block(1, 0, 10))
         wrote = True
-    except rc.errors.StorageError as error:
+    except rl.errors.StorageError as error:
         assert "from before a fork" in str(error)
         wrote = False
     assert wrote == own
     if own:
         memory.save(folder, journal="written")
         memory.forget(0, 5)
-        for batch in rc.Memory.load(folder, window=rc.NStep(2)).epoch(4096):
-            checkable.check_batch(batch, rc.NStep(2))
+        for batch in rl.Memory.load(folder, window=rl.NStep(2)).epoch(4096):
+            checkable.check_batch(batch, rl.NStep(2))
 
 
 @pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
-def test_forks_while_threads_are_inside(storage: rc.Storage, tmp_path: Path) -> None:
-    group = crowd(storage, rc.Transition(), tmp_path / "saved")
+def test_forks_while_threads_are_inside(storage: rl.Storage, tmp_path: Path) -> None:
+    group = crowd(storage, rl.Transition(), tmp_path / "saved")
     group.run(3.0, lambda: fork(group))
     assert group.counts["forks"] > 3
     group.memory.close()
@@ -226,11 +226,11 @@ def in_a_child(work: Callable[[], None]) -> int:
 
 
 def test_a_child_does_not_draw_from_its_parents_thread() -> None:
-    memory = rc.Memory(checkable.SCHEMA, 1000, 1, seed=0)
+    memory = rl.Memory(checkable.SCHEMA, 1000, 1, seed=0)
     memory.extend(**{key: value[:, None] for key, value in checkable.block(0, 0, 100).items()})
 
     def work() -> None:
-        with pytest.raises(rc.errors.StorageError, match="prefetch must be used in the process that made it"):
+        with pytest.raises(rl.errors.StorageError, match="prefetch must be used in the process that made it"):
             next(batches)
         batches.close()
         memory.sample(4)
@@ -243,7 +243,7 @@ def test_a_child_does_not_draw_from_its_parents_thread() -> None:
 
 def test_a_child_does_not_keep_a_folder_locked(tmp_path: Path) -> None:
     """A fork in the middle of a save: the folder is free again when the save is over, however long the child lives."""
-    memory = rc.Memory(checkable.SCHEMA, 1000, 1, seed=0)
+    memory = rl.Memory(checkable.SCHEMA, 1000, 1, seed=0)
     memory.extend(**{key: value[:, None] for key, value in checkable.block(0, 0, 100).items()})
     reading, telling = os.pipe()
     children: list[int] = []
@@ -276,7 +276,7 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
 
     No lane is cut here, so a row's serial follows from its number.
     """
-    memory = rc.Memory(checkable.SCHEMA, 20_000, 1, sampler=rc.Prioritized(), seed=0)
+    memory = rl.Memory(checkable.SCHEMA, 20_000, 1, sampler=rl.Prioritized(), seed=0)
     blocks = [checkable.block(0, first, 18_000) for first in range(0, 37 * 18_000, 18_000)]
     wrong, drawn, stop = [0], [0], threading.Event()
 
@@ -284,7 +284,7 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
         while not stop.is_set():
             try:
                 batch = memory.sample(500)
-            except rc.errors.NotEnoughRows:
+            except rl.errors.NotEnoughRows:
                 continue
             expected = checkable.checksums(batch.obs, batch.number, batch.lane, batch.reward, batch.large)
             whole = (batch.checksum == expected) & (batch.next_number == batch.number + 1)
@@ -295,7 +295,7 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
     def save() -> None:
         while not stop.is_set():
             memory.save(tmp_path / "saved")
-            checkable.check_lanes(rc.Memory.load(tmp_path / "saved"), cuts=0)
+            checkable.check_lanes(rl.Memory.load(tmp_path / "saved"), cuts=0)
 
     threads = [threading.Thread(target=work) for work in (read, save)]
     for thread in threads:
@@ -315,7 +315,7 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
 def test_a_block_that_waits_is_not_broken_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other writers of its lane come before or after all of it."""
     monkeypatch.setattr(saving, "SEGMENT_ROWS", 256)  # rows are let go of bit by bit
-    memory = rc.Memory(checkable.SCHEMA, 5000, 1, seed=0)
+    memory = rl.Memory(checkable.SCHEMA, 5000, 1, seed=0)
     stop = threading.Event()
     errors: list[BaseException] = []
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.errors import OptionError
+import relive as rl
+from relive.errors import OptionError
 
 
-def story(end: str, **options: Any) -> rc.Memory:
+def story(end: str, **options: Any) -> rl.Memory:
     """One episode of rewards 1, 2, 4 seen from obs 10, 20, 30 to 40, then another from obs 70."""
-    schema = rc.Schema(obs=rc.Field(), hidden=rc.Field((2,)))
-    memory = rc.Memory(schema, 40, seed=0, **options)
+    schema = rl.Schema(obs=rl.Field(), hidden=rl.Field((2,)))
+    memory = rl.Memory(schema, 40, seed=0, **options)
     for t, reward in enumerate([1.0, 2.0, 4.0]):
         last = t == 2
         memory.append(
@@ -31,7 +31,7 @@ def story(end: str, **options: Any) -> rc.Memory:
 
 
 def test_n_step_at_a_truncation_bootstraps_from_what_was_seen() -> None:
-    batch = story("truncated", window=rc.NStep(2, gamma=0.5)).read([0, 0, 0], [0, 1, 2])
+    batch = story("truncated", window=rl.NStep(2, gamma=0.5)).read([0, 0, 0], [0, 1, 2])
     assert batch.reward.tolist() == [2.0, 4.0, 4.0]
     assert batch.next_obs.tolist() == [30.0, 40.0, 40.0]
     assert batch.discount.tolist() == [0.25, 0.25, 0.5]
@@ -39,7 +39,7 @@ def test_n_step_at_a_truncation_bootstraps_from_what_was_seen() -> None:
 
 
 def test_n_step_at_a_termination_does_not_bootstrap() -> None:
-    batch = story("terminated", window=rc.NStep(2, gamma=0.5)).read([0, 0, 0], [0, 1, 2])
+    batch = story("terminated", window=rl.NStep(2, gamma=0.5)).read([0, 0, 0], [0, 1, 2])
     assert batch.reward.tolist() == [2.0, 4.0, 4.0]
     assert batch.next_obs.tolist() == [30.0, 40.0, 40.0]
     assert batch.discount.tolist() == [0.25, 0.0, 0.0]
@@ -58,7 +58,7 @@ def test_the_first_frame_is_repeated() -> None:
 
 
 def test_a_sequence_with_burn_in_and_the_state_at_its_start() -> None:
-    memory = story("truncated", window=rc.Sequence(2, burn_in=1, start_fields="hidden"))
+    memory = story("truncated", window=rl.Sequence(2, burn_in=1, start_fields="hidden"))
     batch = memory.read([0, 0, 0], [0, 1, 2])
     # What is trained on is [:, 1:]; the first one has no step before it, the last one only one after it.
     assert batch.obs.tolist() == [[0, 10, 20, 30], [10, 20, 30, 40], [20, 30, 40, 0]]
@@ -73,22 +73,22 @@ def test_a_sequence_with_burn_in_and_the_state_at_its_start() -> None:
 def test_discount_is_what_the_next_value_is_multiplied_by(end: str) -> None:
     """The same rule with every window: gamma, and nothing after a terminal state."""
     last = 0.0 if end == "terminated" else 0.5
-    one = story(end, window=rc.Transition(gamma=0.5)).read([0, 0, 0], [0, 1, 2])
+    one = story(end, window=rl.Transition(gamma=0.5)).read([0, 0, 0], [0, 1, 2])
     assert one.discount.tolist() == [0.5, 0.5, last]
-    run = story(end, window=rc.Sequence(2, burn_in=1, gamma=0.5)).read([0, 0, 0], [0, 1, 2])
+    run = story(end, window=rl.Sequence(2, burn_in=1, gamma=0.5)).read([0, 0, 0], [0, 1, 2])
     assert run.discount.tolist() == [[0, 0.5, 0.5], [0.5, 0.5, last], [0.5, last, 0]]
-    over = story(end, window=rc.Sequence(3, across=True, gamma=0.5)).read([0], [1])
+    over = story(end, window=rl.Sequence(3, across=True, gamma=0.5)).read([0], [1])
     assert over.discount.tolist() == [[0.5, last, 0.5]]
-    whole = story(end, window=rc.Episodes(gamma=0.5)).sample(1)
+    whole = story(end, window=rl.Episodes(gamma=0.5)).sample(1)
     assert whole.discount[0, whole.lengths[0] - 1] == last
-    packed = story(end, window=rc.Episodes(packed=True, gamma=0.5)).read([0], [0])
+    packed = story(end, window=rl.Episodes(packed=True, gamma=0.5)).read([0], [0])
     assert packed.discount.tolist() == [0.5, 0.5, last]
-    assert all(kind().gamma == 0.99 for kind in (rc.Transition, rc.Episodes))
-    assert rc.Sequence(2).gamma == rc.NStep(2).gamma == 0.99
+    assert all(kind().gamma == 0.99 for kind in (rl.Transition, rl.Episodes))
+    assert rl.Sequence(2).gamma == rl.NStep(2).gamma == 0.99
 
 
 def test_a_sequence_across_an_end() -> None:
-    batch = story("truncated", window=rc.Sequence(3, across=True)).read([0], [1])
+    batch = story("truncated", window=rl.Sequence(3, across=True)).read([0], [1])
     assert batch.obs.tolist() == [[20, 30, 70]]
     assert batch.next_obs.tolist() == [[30, 40, 71]]
     assert batch.truncated.tolist() == [[False, True, False]]
@@ -97,7 +97,7 @@ def test_a_sequence_across_an_end() -> None:
 
 @pytest.mark.parametrize(("length", "steps"), [(None, 3), (5, 5), (2, 2)])
 def test_episodes_are_padded(length: int | None, steps: int) -> None:
-    batch = story("truncated", window=rc.Episodes(length)).sample(2)
+    batch = story("truncated", window=rl.Episodes(length)).sample(2)
     expected = [10, 20, 30, 40, 0, 0][: steps + 1]
     assert batch.obs.tolist() == [expected] * 2
     assert batch.mask[0].tolist() == [t < 3 for t in range(steps)]
@@ -105,7 +105,7 @@ def test_episodes_are_padded(length: int | None, steps: int) -> None:
 
 
 def test_episodes_packed() -> None:
-    memory = story("terminated", window=rc.Episodes(packed=True))
+    memory = story("terminated", window=rl.Episodes(packed=True))
     memory.append(obs=73.0, hidden=[0, 0], reward=1.0, terminated=True, truncated=False, final_obs=74.0)
     batch = memory.read([0, 0], [4, 0])
     assert batch.obs.tolist() == [70, 71, 72, 73, 74, 10, 20, 30, 40]
@@ -114,7 +114,7 @@ def test_episodes_packed() -> None:
 
 
 def test_an_episode_longer_than_its_lane() -> None:
-    memory = rc.Memory(rc.Schema(obs=rc.Field()), 10, window=rc.NStep(2, 1.0), seed=0)
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 10, window=rl.NStep(2, 1.0), seed=0)
     for t in range(100):
         memory.append(obs=t, reward=t, terminated=False, truncated=t == 99, final_obs=100.0)
     batch = memory.sample(50)
@@ -123,8 +123,8 @@ def test_an_episode_longer_than_its_lane() -> None:
 
 
 def test_loose_transitions_need_no_next_row() -> None:
-    schema = rc.Schema(obs=rc.Field(), next_obs=rc.Field())
-    memory = rc.Memory(schema, 10, window=rc.NStep(2, 1.0), seed=0)
+    schema = rl.Schema(obs=rl.Field(), next_obs=rl.Field())
+    memory = rl.Memory(schema, 10, window=rl.NStep(2, 1.0), seed=0)
     memory.append(obs=1, next_obs=2, reward=1.0, terminated=False, truncated=False)
     memory.append(obs=2, next_obs=3, reward=1.0, terminated=False, truncated=True)
     memory.append(obs=7, next_obs=8, reward=1.0, terminated=True, truncated=False)
@@ -138,15 +138,15 @@ def test_loose_transitions_need_no_next_row() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rc.NStep(0), "n must be a whole number from 1 to 2147483648, got 0"),
-        (lambda: rc.NStep(3, gamma=1.5), "gamma must be a number from 0 to 1, got 1.5"),
-        (lambda: rc.Transition(gamma=None), "gamma must be a number from 0 to 1, got None"),
-        (lambda: rc.Episodes(gamma="0.9"), "gamma must be a number from 0 to 1, got '0.9'"),
-        (lambda: rc.Sequence(2, gamma=float("nan")), "gamma must be a number from 0 to 1, got nan"),
-        (lambda: rc.Sequence(0), "length must be a whole number from 1 to 2147483648, got 0"),
-        (lambda: rc.Sequence(4, burn_in=-1), "burn_in must be a whole number from 0 to 2147483648, got -1"),
-        (lambda: rc.Sequence(4, overlap=4), "overlap must be a whole number from 0 to 3, got 4"),
-        (lambda: rc.Episodes(0), "length must be a whole number from 1 to 2147483648, got 0"),
+        (lambda: rl.NStep(0), "n must be a whole number from 1 to 2147483648, got 0"),
+        (lambda: rl.NStep(3, gamma=1.5), "gamma must be a number from 0 to 1, got 1.5"),
+        (lambda: rl.Transition(gamma=None), "gamma must be a number from 0 to 1, got None"),
+        (lambda: rl.Episodes(gamma="0.9"), "gamma must be a number from 0 to 1, got '0.9'"),
+        (lambda: rl.Sequence(2, gamma=float("nan")), "gamma must be a number from 0 to 1, got nan"),
+        (lambda: rl.Sequence(0), "length must be a whole number from 1 to 2147483648, got 0"),
+        (lambda: rl.Sequence(4, burn_in=-1), "burn_in must be a whole number from 0 to 2147483648, got -1"),
+        (lambda: rl.Sequence(4, overlap=4), "overlap must be a whole number from 0 to 3, got 4"),
+        (lambda: rl.Episodes(0), "length must be a whole number from 1 to 2147483648, got 0"),
     ],
 )
 def test_bad_settings(make: Any, message: str) -> None:
@@ -157,8 +157,8 @@ def test_bad_settings(make: Any, message: str) -> None:
 
 def test_a_stack_named_by_its_group_leaves_rewards_alone() -> None:
     """Found by review: it once read past the reward."""
-    schema = rc.Schema(team=rc.Group(obs=rc.Field((3,)), reward=rc.Field(), action=rc.Field((), "uint8")))
-    memory = rc.Memory(schema, 100, stack={"team": 4}, window=rc.NStep(3, 1.0), seed=0)
+    schema = rl.Schema(team=rl.Group(obs=rl.Field((3,)), reward=rl.Field(), action=rl.Field((), "uint8")))
+    memory = rl.Memory(schema, 100, stack={"team": 4}, window=rl.NStep(3, 1.0), seed=0)
     for t in range(50):
         memory.append(team={"obs": [t] * 3, "reward": 1.0, "action": t}, terminated=False, truncated=False)
     batch = memory.sample(5)

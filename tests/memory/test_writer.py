@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import recollect as rc
+import relive as rl
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 
@@ -19,26 +19,26 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory n
 def name() -> Iterator[str]:
     chosen = f"test-{uuid.uuid4().hex}"
     yield chosen
-    Path(f"/dev/shm/recollect-{chosen}").unlink(missing_ok=True)
+    Path(f"/dev/shm/relive-{chosen}").unlink(missing_ok=True)
 
 
-def small(name: str, lanes: int | None = 2) -> rc.Memory:
-    schema = rc.Schema(obs=rc.Field((3,)), action=rc.Field((), "uint8"))
-    return rc.Memory(schema, 20 if lanes is None else 20 * lanes, lanes, storage=rc.Shared(name), seed=0)
+def small(name: str, lanes: int | None = 2) -> rl.Memory:
+    schema = rl.Schema(obs=rl.Field((3,)), action=rl.Field((), "uint8"))
+    return rl.Memory(schema, 20 if lanes is None else 20 * lanes, lanes, storage=rl.Shared(name), seed=0)
 
 
 STEP = {"obs": np.zeros(3, np.float32), "action": 1, "reward": 0.0, "terminated": False, "truncated": False}
 
 
 def test_a_lane_has_one_writer(name: str) -> None:
-    with small(name) as memory, rc.Writer(name, 1) as writer:
-        with pytest.raises(rc.errors.StorageError) as caught:
-            rc.Writer(name, [0, 1])
+    with small(name) as memory, rl.Writer(name, 1) as writer:
+        with pytest.raises(rl.errors.StorageError) as caught:
+            rl.Writer(name, [0, 1])
         assert str(caught.value) == (
             f"lane 1 must have one writer, got another process or object that writes to it in {name!r}. "
             "Take another lane, or end that writer first."
         )
-        with pytest.raises(rc.errors.StorageError, match="lane 1 must have one writer"):
+        with pytest.raises(rl.errors.StorageError, match="lane 1 must have one writer"):
             memory.append(**{key: np.stack([value, value]) for key, value in STEP.items()})
         assert len(memory) == 0
         memory.append(lanes=0, **STEP)
@@ -51,10 +51,10 @@ def test_a_lane_has_one_writer(name: str) -> None:
 def test_a_lane_that_is_taken_over_goes_on_with_a_new_episode(name: str) -> None:
     with small(name, None) as memory:
         for count in (1, 3):
-            with rc.Writer(name) as writer:
+            with rl.Writer(name) as writer:
                 for _ in range(count):
                     writer.append(**STEP)
-        with rc.Writer(name) as writer:
+        with rl.Writer(name) as writer:
             writer.append(**STEP)
             # One row alone says nothing of what followed it; of three, the last is what was seen after the second.
             assert memory.episodes.length.tolist() == [2, 1]
@@ -62,26 +62,26 @@ def test_a_lane_that_is_taken_over_goes_on_with_a_new_episode(name: str) -> None
 
 
 def test_writers_say_what_is_wrong(name: str) -> None:
-    with pytest.raises(rc.errors.StorageError) as missing:
-        rc.Writer(name, 0)
+    with pytest.raises(rl.errors.StorageError) as missing:
+        rl.Writer(name, 0)
     assert str(missing.value) == (
         f"shared memory {name!r} must exist, got no such segment. Start the process that makes it first."
     )
-    with pytest.raises(rc.errors.OptionError, match="name must be 1 to 100 letters"):
-        rc.Shared("../../etc/passwd")
+    with pytest.raises(rl.errors.OptionError, match="name must be 1 to 100 letters"):
+        rl.Shared("../../etc/passwd")
     with small(name) as memory:
-        with pytest.raises(rc.errors.OptionError, match="lanes must be distinct whole numbers from 0 to 1"):
-            rc.Writer(name, 5)
-        with rc.Writer(name, [1]) as writer:
-            with pytest.raises(rc.errors.OptionError, match=r"lanes must be among the writer's \(\[1\]\)"):
+        with pytest.raises(rl.errors.OptionError, match="lanes must be distinct whole numbers from 0 to 1"):
+            rl.Writer(name, 5)
+        with rl.Writer(name, [1]) as writer:
+            with pytest.raises(rl.errors.OptionError, match=r"lanes must be among the writer's \(\[1\]\)"):
                 writer.append(lanes=0, **STEP)
-            with pytest.raises(rc.errors.StepError):
+            with pytest.raises(rl.errors.StepError):
                 writer.append(obs=1)
             assert repr(writer).startswith(f"Writer({name!r}, lanes [1], Schema(")
         assert len(memory) == 0
-    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+    with pytest.raises(rl.errors.StorageError, match="memory must be open, got one that was closed"):
         memory.append(lanes=0, **STEP)
-    with pytest.raises(rc.errors.StorageError, match="memory must be open, got one that was closed"):
+    with pytest.raises(rl.errors.StorageError, match="memory must be open, got one that was closed"):
         writer.append(**STEP)
 
 
@@ -90,6 +90,6 @@ def test_a_loaded_memory_leaves_its_lanes_to_actors(name: str, tmp_path: Path) -
         for _ in range(5):
             memory.append(lanes=1, **STEP)
         memory.save(tmp_path / "saved")
-    with rc.Memory.load(tmp_path / "saved", storage=rc.Shared(name)) as memory, rc.Writer(name) as writer:
+    with rl.Memory.load(tmp_path / "saved", storage=rl.Shared(name)) as memory, rl.Writer(name) as writer:
         writer.append(**{key: np.stack([value, value]) for key, value in STEP.items()})
         assert memory.episodes.length.tolist() == [1, 4, 1]

@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.errors import SchemaError
-from recollect.schema.describe import from_plain, to_plain
+import relive as rl
+from relive.errors import SchemaError
+from relive.schema.describe import from_plain, to_plain
 
 SCHEMAS = [
-    rc.Schema(obs=rc.Field((2,)), action=rc.Field((), "uint8")),
-    rc.Schema(obs={"image": rc.Field((8, 8), "uint8"), "speed": rc.Field()}, action=rc.Field((), "int64")),
-    rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,)), reward=rc.Field((3,), np.float64)),
-    rc.Schema(
-        red=rc.Group(obs={"eye": rc.Field((2,)), "ear": rc.Field()}, action=rc.Field((), "uint8")),
-        blue=rc.Group(obs=rc.Field((5,)), action=rc.Field((2,))),
-        reward=rc.Field(),
+    rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8")),
+    rl.Schema(obs={"image": rl.Field((8, 8), "uint8"), "speed": rl.Field()}, action=rl.Field((), "int64")),
+    rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((2,)), reward=rl.Field((3,), np.float64)),
+    rl.Schema(
+        red=rl.Group(obs={"eye": rl.Field((2,)), "ear": rl.Field()}, action=rl.Field((), "uint8")),
+        blue=rl.Group(obs=rl.Field((5,)), action=rl.Field((2,))),
+        reward=rl.Field(),
     ),
 ]
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_there_and_back_by_way_of_json(schema: rc.Schema) -> None:
+def test_there_and_back_by_way_of_json(schema: rl.Schema) -> None:
     again = from_plain(json.loads(json.dumps(to_plain(schema))))
     assert again == schema
     assert [(c.key, c.final_key, c.role, c.shape, c.dtype) for c in again] == [

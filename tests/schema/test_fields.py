@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.errors import SchemaError
+import relive as rl
+from relive.errors import SchemaError
 
 
 def test_roles_come_from_names() -> None:
-    schema = rc.Schema(obs=rc.Field((2,)), state=rc.Field((3,)), action=rc.Field((), "uint8"))
+    schema = rl.Schema(obs=rl.Field((2,)), state=rl.Field((3,)), action=rl.Field((), "uint8"))
     assert [(c.key, c.role) for c in schema] == [
         ("obs", "observed"),
         ("state", "observed"),
@@ -25,14 +25,14 @@ def test_roles_come_from_names() -> None:
 
 
 def test_roles_can_be_given() -> None:
-    schema = rc.Schema(pixels=rc.Field((2,), role="observed"), reward=rc.Field((3,), "float64"))
+    schema = rl.Schema(pixels=rl.Field((2,), role="observed"), reward=rl.Field((3,), "float64"))
     assert [c.role for c in schema] == ["observed", "reward"]
 
 
 def test_nested_fields_and_groups_have_paths() -> None:
-    schema = rc.Schema(
-        hunter=rc.Group(obs={"eye": rc.Field((2,)), "ear": rc.Field()}, action=rc.Field((), "uint8")),
-        state=rc.Field((4,)),
+    schema = rl.Schema(
+        hunter=rl.Group(obs={"eye": rl.Field((2,)), "ear": rl.Field()}, action=rl.Field((), "uint8")),
+        state=rl.Field((4,)),
     )
     assert [c.key for c in schema] == ["hunter/obs/eye", "hunter/obs/ear", "hunter/action", "state"]
     assert schema["hunter/obs/eye"].final_key == "hunter/final_obs/eye"
@@ -41,24 +41,24 @@ def test_nested_fields_and_groups_have_paths() -> None:
 
 
 def test_own_next_fields_make_it_loose() -> None:
-    assert rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((2,))).loose
-    assert not rc.Schema(obs=rc.Field((2,))).loose
+    assert rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((2,))).loose
+    assert not rl.Schema(obs=rl.Field((2,))).loose
 
 
 def test_row_bytes() -> None:
-    assert rc.Schema(obs=rc.Field((17,)), action=rc.Field((), "uint8")).row_nbytes == 17 * 4 + 1 + 4
+    assert rl.Schema(obs=rl.Field((17,)), action=rl.Field((), "uint8")).row_nbytes == 17 * 4 + 1 + 4
 
 
 def test_equality_and_repr() -> None:
-    one, two = (rc.Schema(obs=rc.Field((2, 3), "uint8"), reward=None) for _ in range(2))
+    one, two = (rl.Schema(obs=rl.Field((2, 3), "uint8"), reward=None) for _ in range(2))
     assert one == two
     assert hash(one) == hash(two)
-    assert one != rc.Schema(obs=rc.Field((2, 3)))
+    assert one != rl.Schema(obs=rl.Field((2, 3)))
     assert repr(one) == "Schema(obs: uint8[2, 3])"
 
 
 def deep(levels: int) -> Any:
-    return rc.Field() if levels == 0 else {"a": deep(levels - 1)}
+    return rl.Field() if levels == 0 else {"a": deep(levels - 1)}
 
 
 def endless() -> list[Any]:
@@ -70,57 +70,57 @@ def endless() -> list[Any]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rc.Field((0,)), "shape must have at most 24 sizes of at least 1, got (0,). Leave empty axes out."),
-        (lambda: rc.Field((2,), "wat"), "dtype must be a NumPy dtype, got 'wat'"),
+        (lambda: rl.Field((0,)), "shape must have at most 24 sizes of at least 1, got (0,). Leave empty axes out."),
+        (lambda: rl.Field((2,), "wat"), "dtype must be a NumPy dtype, got 'wat'"),
         (
-            lambda: rc.Field((2,), object),
+            lambda: rl.Field((2,), object),
             "dtype must be boolean, whole or float of at most 8 bytes, got object. Encode it as numbers.",
         ),
         (
-            lambda: rc.Field((2,), role="seen"),  # type: ignore[arg-type]
+            lambda: rl.Field((2,), role="seen"),  # type: ignore[arg-type]
             "role must be 'observed', 'reward', 'plain' or None, got 'seen'",
         ),
         (
-            lambda: rc.Schema(reward=None),
+            lambda: rl.Schema(reward=None),
             "schema must have at least one field, got none. For example: Schema(obs=Field((4,))).",
         ),
         (
-            lambda: rc.Schema(weights=rc.Field()),
+            lambda: rl.Schema(weights=rl.Field()),
             "field name must not be one that a step or batch uses itself, got 'weights'. Choose another name.",
         ),
         (
-            lambda: rc.Schema(keys=rc.Field()),
+            lambda: rl.Schema(keys=rl.Field()),
             "field name must not be one that a step or batch uses itself, got 'keys'. Choose another name.",
         ),
-        (lambda: rc.Schema(**{"a b": rc.Field()}), "field name must be an identifier, got 'a b'. Choose another name."),
-        (lambda: rc.Field(None), "shape must have at most 24 sizes of at least 1, got None. Leave empty axes out."),  # type: ignore[arg-type]
-        (lambda: rc.Field((), None), "dtype must be a NumPy dtype, got None"),
-        (lambda: rc.Schema(obs={}), "obs must hold at least one field, got {}"),
+        (lambda: rl.Schema(**{"a b": rl.Field()}), "field name must be an identifier, got 'a b'. Choose another name."),
+        (lambda: rl.Field(None), "shape must have at most 24 sizes of at least 1, got None. Leave empty axes out."),  # type: ignore[arg-type]
+        (lambda: rl.Field((), None), "dtype must be a NumPy dtype, got None"),
+        (lambda: rl.Schema(obs={}), "obs must hold at least one field, got {}"),
         (
-            lambda: rc.Schema(obs=rc.Field(), next_obs=rc.Field(role="plain")),
+            lambda: rl.Schema(obs=rl.Field(), next_obs=rl.Field(role="plain")),
             "next_obs must not have a role of its own beside the field it follows, got one. Leave role out.",
         ),
-        (lambda: rc.Schema(obs=(2,)), "obs/0 must be a Field, or a mapping or tuple of them, got 2"),
+        (lambda: rl.Schema(obs=(2,)), "obs/0 must be a Field, or a mapping or tuple of them, got 2"),
         (
-            lambda: rc.Schema(reward=rc.Field((), "int32")),
+            lambda: rl.Schema(reward=rl.Field((), "int32")),
             "reward must be float32 or float64 as a reward, got int32. Give it the role 'plain'.",
         ),
         (
-            lambda: rc.Schema(obs=rc.Field(), state=rc.Field(), next_obs=rc.Field()),
+            lambda: rl.Schema(obs=rl.Field(), state=rl.Field(), next_obs=rl.Field()),
             "next_state must be given, as other next fields are, got nothing. Give all of them or none.",
         ),
         (
-            lambda: rc.Schema(obs=rc.Field((2,)), next_obs=rc.Field((3,))),
+            lambda: rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((3,))),
             "next_obs must have the shape and dtype of obs, got next_obs: float32[3]",
         ),
         (
-            lambda: rc.Schema(obs=rc.Field(), next_obs=rc.Field(), next_food=rc.Field()),
+            lambda: rl.Schema(obs=rl.Field(), next_obs=rl.Field(), next_food=rl.Field()),
             "next_food must belong to an observed field, got none of that name. Give that field the role 'observed'.",
         ),
-        (lambda: rc.Schema(obs=rc.Field())["obx"], "field must be one of obs, reward, got 'obx'"),
-        (lambda: rc.Schema(obs={"a/b": rc.Field()}), "obs must be nested under names without a slash, got 'a/b'"),
-        (lambda: rc.Schema(obs=deep(33)), "obs must be nested at most 32 levels deep, got 33"),
-        (lambda: rc.Schema(obs=endless()), "obs must be nested at most 32 levels deep, got 33"),
+        (lambda: rl.Schema(obs=rl.Field())["obx"], "field must be one of obs, reward, got 'obx'"),
+        (lambda: rl.Schema(obs={"a/b": rl.Field()}), "obs must be nested under names without a slash, got 'a/b'"),
+        (lambda: rl.Schema(obs=deep(33)), "obs must be nested at most 32 levels deep, got 33"),
+        (lambda: rl.Schema(obs=endless()), "obs must be nested at most 32 levels deep, got 33"),
     ],
 )
 def test_what_is_refused(make: Any, message: str) -> None:
@@ -130,9 +130,9 @@ def test_what_is_refused(make: Any, message: str) -> None:
 
 
 def test_byte_order_is_the_machines() -> None:
-    assert rc.Field((), ">f4").dtype == np.dtype("float32")
+    assert rl.Field((), ">f4").dtype == np.dtype("float32")
 
 
 def test_deep_observations() -> None:
-    memory = rc.Memory(rc.Schema(obs=deep(32)), capacity=10)
+    memory = rl.Memory(rl.Schema(obs=deep(32)), capacity=10)
     assert next(column.key for column in memory.schema).count("/") == 32

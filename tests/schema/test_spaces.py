@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import recollect as rc
-from recollect.errors import SchemaError
+import relive as rl
+from relive.errors import SchemaError
 
 
-def kinds(schema: rc.Schema) -> dict[str, tuple[str, tuple[int, ...]]]:
+def kinds(schema: rl.Schema) -> dict[str, tuple[str, tuple[int, ...]]]:
     return {column.key: (str(column.dtype), column.shape) for column in schema}
 
 
 def test_every_kind_in_its_smallest_exact_dtype() -> None:
-    schema = rc.Schema.from_spaces(
+    schema = rl.Schema.from_spaces(
         obs=spaces.Dict(
             image=spaces.Box(0, 255, (8, 8), np.uint8),
             pose=spaces.Box(-1, 1, (3,), np.float64),
@@ -24,7 +24,7 @@ def test_every_kind_in_its_smallest_exact_dtype() -> None:
         action=spaces.Discrete(300, start=-5),
         parts=spaces.MultiDiscrete([3, 70_000]),
         counts=spaces.Box(0, 60_000, (2,), np.int64),
-        log_prob=rc.Field(),
+        log_prob=rl.Field(),
         reward=None,
     )
     assert kinds(schema) == {
@@ -40,13 +40,13 @@ def test_every_kind_in_its_smallest_exact_dtype() -> None:
 
 
 def test_float64_on_request() -> None:
-    schema = rc.Schema.from_spaces(obs=spaces.Box(-1, 1, (3,), np.float64), float64=True)
+    schema = rl.Schema.from_spaces(obs=spaces.Box(-1, 1, (3,), np.float64), float64=True)
     assert kinds(schema)["obs"] == ("float64", (3,))
 
 
 def test_unknown_spaces_are_refused() -> None:
     with pytest.raises(SchemaError) as caught:
-        rc.Schema.from_spaces(obs=spaces.Text(4))
+        rl.Schema.from_spaces(obs=spaces.Text(4))
     assert str(caught.value) == (
         "obs must be a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple space, or a Field, "
         f"got {spaces.Text(4)!r}. State it as a Field."
@@ -55,7 +55,7 @@ def test_unknown_spaces_are_refused() -> None:
 
 def test_agents_alike_are_stacked() -> None:
     names = ["agent_0", "agent_1", "agent_2"]
-    schema = rc.Schema.from_agents(
+    schema = rl.Schema.from_agents(
         obs={name: spaces.Box(-1, 1, (18,)) for name in names},
         action={name: spaces.Discrete(5) for name in names},
         state=spaces.Box(-1, 1, (54,)),
@@ -76,11 +76,11 @@ def test_agents_that_differ_form_groups() -> None:
         "agent_1": spaces.Box(-1, 1, (10,)),
     }
     action = {name: spaces.Discrete(5) for name in obs}
-    schema = rc.Schema.from_agents(obs=obs, action=action)
+    schema = rl.Schema.from_agents(obs=obs, action=action)
     assert schema.agents == {"adversary": ("adversary_0",), "agent": ("agent_0", "agent_1")}
     assert kinds(schema)["agent/obs"] == ("float32", (2, 10))
     assert kinds(schema)["adversary/reward"] == ("float32", (1,))
-    named = rc.Schema.from_agents(
+    named = rl.Schema.from_agents(
         obs=obs, action=action, groups={"good": ["agent_0", "agent_1"], "bad": ["adversary_0"]}, shared_reward=True
     )
     assert [c.key for c in named] == ["good/obs", "good/action", "bad/obs", "bad/action", "reward"]
@@ -88,26 +88,26 @@ def test_agents_that_differ_form_groups() -> None:
 
 def test_kinds_that_share_a_name_are_told_apart() -> None:
     obs = {"a_0": spaces.Box(-1, 1, (1,)), "a_1": spaces.Box(-1, 1, (2,))}
-    schema = rc.Schema.from_agents(obs=obs, action={name: spaces.Discrete(2) for name in obs})
+    schema = rl.Schema.from_agents(obs=obs, action={name: spaces.Discrete(2) for name in obs})
     assert schema.agents == {"a": ("a_0",), "a_2": ("a_1",)}
 
 
 def test_agents_must_agree() -> None:
     box, choice = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
     with pytest.raises(SchemaError) as caught:
-        rc.Schema.from_agents(obs={"a": box}, action={"b": choice})
+        rl.Schema.from_agents(obs={"a": box}, action={"b": choice})
     assert str(caught.value) == "obs and action must name the same agents, got ['a'] and ['b']"
     with pytest.raises(SchemaError) as caught:
-        rc.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": []})
+        rl.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": []})
     assert str(caught.value) == "groups must hold each of a once, got none"
     with pytest.raises(SchemaError) as caught:
-        rc.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": [], "y": ["a"]})
+        rl.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": [], "y": ["a"]})
     assert str(caught.value) == "groups must hold each of a once, got a"
     with pytest.raises(SchemaError) as caught:
-        rc.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"state": ["a"]}, state=rc.Field())
+        rl.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"state": ["a"]}, state=rl.Field())
     assert str(caught.value) == "group must have a name that no shared field has, got 'state'"
     with pytest.raises(SchemaError) as caught:
-        rc.Schema.from_agents(
+        rl.Schema.from_agents(
             obs={"a": box, "b": spaces.Box(-1, 1, (2,))},
             action={"a": choice, "b": choice},
             groups={"x": ["a", "b"]},

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.mappo import MAPPOConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.train import checkpoint
-from recollect.train.loggers import read_metrics
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.mappo import MAPPOConfig
+from relive.agents.qmix import QMIXConfig
+from relive.train import checkpoint
+from relive.train.loggers import read_metrics
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 MIXED = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)

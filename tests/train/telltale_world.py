@@ -7,7 +7,7 @@ import time
 import gymnasium
 import numpy as np
 
-from recollect import envs
+from relive import envs
 
 WIDTH = 64
 UNIT = 2.0**-14

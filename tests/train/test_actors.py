@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 from torch import nn
 
-import recollect as rc
-from recollect import train
-from recollect.agents.interface import Weights
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.train import checkpoint
-from recollect.train.actors import _Board, _Published
-from recollect.train.loggers import read_metrics
+import relive as rl
+from relive import train
+from relive.agents.interface import Weights
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.qmix import QMIXConfig
+from relive.train import checkpoint
+from relive.train.actors import _Board, _Published
+from relive.train.loggers import read_metrics
 
 UNIT = 2.0**-14  # telltale_world's
 SMALL = MADDPGConfig(learning_starts=500, batch_size=32, update_every=10, capacity=20_000, hidden=(8,))
@@ -40,7 +40,7 @@ def _world(monkeypatch: pytest.MonkeyPatch) -> None:
     import telltale_world  # type: ignore[import-not-found]  # noqa: F401
 
 
-def check_rows(memory: rc.Memory) -> int:
+def check_rows(memory: rl.Memory) -> int:
     """Every row is whole, and follows the one before it; returns how many were looked at."""
     seen = 0
     episodes = memory.episodes
@@ -184,7 +184,7 @@ def test_a_learner_that_has_nothing_to_learn_from_holds_nobody_up(tmp_path: Path
 
 def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     flags = "--actors 2 --num-envs 4 --no-video --eval-every 500 --eval-episodes 2 --steps 1e6 --folder run"
-    command = [sys.executable, "-m", "recollect", "train", "maddpg", "telltale", "--import", "telltale_world"]
+    command = [sys.executable, "-m", "relive", "train", "maddpg", "telltale", "--import", "telltale_world"]
     process = subprocess.Popen([*command, *flags.split()], cwd=tmp_path, start_new_session=True)
     deadline = time.monotonic() + 60
     while len(read_metrics(tmp_path / "run")) < 2 and time.monotonic() < deadline:
@@ -197,7 +197,7 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
 
 def test_actors_end_when_the_learner_is_killed(tmp_path: Path) -> None:
     code = (
-        "from recollect import train; import telltale_world; from recollect.agents.maddpg import MADDPGConfig\n"
+        "from relive import train; import telltale_world; from relive.agents.maddpg import MADDPGConfig\n"
         "if __name__ == '__main__': train.run(MADDPGConfig(), 'telltale', folder='run', num_envs=4, actors=2)"
     )
     (tmp_path / "script.py").write_text(code)
@@ -205,25 +205,25 @@ def test_actors_end_when_the_learner_is_killed(tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
     while not len(read_metrics(tmp_path / "run")) and time.monotonic() < deadline:
         time.sleep(0.1)  # until it has been evaluated for the first time, actors have been started
-    before = {path.name for path in Path("/dev/shm").glob(f"recollect-run-{process.pid}-*")}
+    before = {path.name for path in Path("/dev/shm").glob(f"relive-run-{process.pid}-*")}
     process.kill()
     process.wait()
     assert nobody_left(process.pid)
     assert before
-    assert not list(Path("/dev/shm").glob(f"recollect-run-{process.pid}-*"))
+    assert not list(Path("/dev/shm").glob(f"relive-run-{process.pid}-*"))
 
 
 def test_an_environment_that_breaks_is_named(tmp_path: Path) -> None:
     few = {**FEW, "env_options": {"fail_after": 300}, "eval_episodes": 1}
-    with pytest.raises(rc.errors.RunError, match=r"(?s)actor \d must go on, got .*broken on purpose in process"):
+    with pytest.raises(rl.errors.RunError, match=r"(?s)actor \d must go on, got .*broken on purpose in process"):
         train.run(SMALL, "telltale", folder=tmp_path / "run", steps=6000, **few)
     assert gone()
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.OptionError, match=r"^num_envs must be a multiple of the 2 actors, got 3$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^num_envs must be a multiple of the 2 actors, got 3$"):
         train.run(SMALL, "telltale", folder=tmp_path / "run", **{**FEW, "num_envs": 3})
     parts = {"network": lambda inputs, outputs: nn.Linear(inputs, outputs)}
-    with pytest.raises(rc.errors.OptionError, match="be 0 for settings that cannot be sent to another process"):
+    with pytest.raises(rl.errors.OptionError, match="be 0 for settings that cannot be sent to another process"):
         train.run(SMALL, "simple", folder=tmp_path / "run", networks=parts, **FEW)
-    assert not list(Path("/dev/shm").glob(f"recollect-run-{os.getpid()}-*"))
+    assert not list(Path("/dev/shm").glob(f"relive-run-{os.getpid()}-*"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 

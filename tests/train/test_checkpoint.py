@@ -19,13 +19,13 @@ import torch
 from safetensors.torch import load, save
 from small_runs import checksum_of, same
 
-import recollect as rc
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train import checkpoint
-from recollect.train.checkpoint import kept_steps
-from recollect.train.loggers import read_metrics
-from recollect.train.replay import load_run
+import relive as rl
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
+from relive.train import checkpoint
+from relive.train.checkpoint import kept_steps
+from relive.train.loggers import read_metrics
+from relive.train.replay import load_run
 
 SMALL = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
 
@@ -66,10 +66,10 @@ def test_a_full_disk_costs_nothing_that_was_saved(tmp_path: Path, monkeypatch: p
 
 SCRIPT = """
 import sys
-from recollect.agents.maddpg import MADDPGConfig
-from recollect import train
-from recollect.train import checkpoint
-from recollect.train.checkpoint import kept_steps
+from relive.agents.maddpg import MADDPGConfig
+from relive import train
+from relive.train import checkpoint
+from relive.train.checkpoint import kept_steps
 folder = sys.argv[1]
 small = MADDPGConfig(learning_starts=200, batch_size=16, update_every=40, capacity=1000, hidden=(8,))
 few = {"num_envs": 8, "eval_every": 500, "eval_episodes": 2, "save_every": 100, "video": False}
@@ -111,7 +111,7 @@ def test_killed_at_random_moments(times: int, tmp_path: Path) -> None:
 
 def test_networks_that_are_not_numbers_are_not_saved(tmp_path: Path) -> None:
     wild = MADDPGConfig(hidden=(8,), batch_size=8, learning_starts=10, capacity=200, actor_lr=1e37)
-    with pytest.raises(rc.errors.RunError, match=r"(must be finite to be saved|must stay finite).*(NaN or infinity)"):
+    with pytest.raises(rl.errors.RunError, match=r"(must be finite to be saved|must stay finite).*(NaN or infinity)"):
         train.run(wild, "simple_spread", folder=tmp_path / "run", steps=2000, num_envs=2, eval_every=2000, video=False)
     assert not checkpoint.exists(tmp_path / "run")
 
@@ -120,14 +120,14 @@ def test_checkpoints_of_earlier_versions_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train.run(SMALL, "simple", folder=folder, steps=200, **{**FEW, "eval_every": 200})
     (folder / "checkpoint.json").write_text('{"version": 3, "place": 0}')
-    with pytest.raises(rc.errors.RunError) as caught:
+    with pytest.raises(rl.errors.RunError) as caught:
         train.resume(folder)
     assert str(caught.value) == (
         f"{folder / 'checkpoint.json'} must be a checkpoint of version 5, got version 3. Since then learning "
         "and settings have changed (CHANGELOG.md): train it again. Its memory can still be loaded: "
-        f"recollect.Memory.load('{folder / 'memory-0'}')."
+        f"relive.Memory.load('{folder / 'memory-0'}')."
     )
-    assert len(rc.Memory.load(folder / "memory-0")) > 0
+    assert len(rl.Memory.load(folder / "memory-0")) > 0
 
 
 def test_earlier_states_are_kept(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_earlier_states_are_kept(tmp_path: Path) -> None:
     returns = {line["step"]: line["return"] for line in read_metrics(folder)}
     for step in kept_steps(folder):
         assert load_run(folder, step=step).evaluate(3)["return"] == pytest.approx(returns[step])
-    with pytest.raises(rc.errors.RunError, match=r"^step must be one that was kept \(1,200, 1,600, 2,000\), got 400$"):
+    with pytest.raises(rl.errors.RunError, match=r"^step must be one that was kept \(1,200, 1,600, 2,000\), got 400$"):
         load_run(folder, step=400)
 
 
@@ -146,7 +146,7 @@ def test_a_damaged_checkpoint_is_found(folder: Path) -> None:
     path = folder / "checkpoint.json"
     whole = path.read_text()
     path.write_text(whole.replace('"steps": 200', '"steps": 201'))
-    with pytest.raises(rc.errors.RunError) as caught:
+    with pytest.raises(rl.errors.RunError) as caught:
         load_run(folder)
     assert str(caught.value) == (
         f"{path} must be a checkpoint of this version, got another checksum. "
@@ -158,17 +158,17 @@ def test_a_damaged_checkpoint_is_found(folder: Path) -> None:
         for value in (None, -1, "x", [], {"x": 1}, 1e300, True):
             changed = {**facts, name: value}
             path.write_text(json.dumps({**changed, "checksum": checksum_of(changed)}))
-            with contextlib.suppress(rc.errors.RecollectError):
+            with contextlib.suppress(rl.errors.ReliveError):
                 load_run(folder)
     for text in ("[]", "3", "null", "[" * 100_000, ""):
         path.write_text(text)
-        with pytest.raises(rc.errors.RunError):
+        with pytest.raises(rl.errors.RunError):
             load_run(folder)
 
 
 def test_a_state_of_something_else_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors that are missing, of other shapes or types, or too many, behind right checksums."""
-    monkeypatch.setattr("recollect.train.loop.draw_curve", lambda *_: None)
+    monkeypatch.setattr("relive.train.loop.draw_curve", lambda *_: None)
     facts = json.loads((folder / "checkpoint.json").read_text())
     del facts["checksum"]
     path = folder / f"state-{facts['place']}.safetensors"
@@ -191,6 +191,6 @@ def test_a_state_of_something_else_is_found(folder: Path, monkeypatch: pytest.Mo
             (folder / "checkpoint.json").write_text(json.dumps(changed))
             try:
                 train.resume(folder, steps=204)
-            except rc.errors.RecollectError:
+            except rl.errors.ReliveError:
                 refused += 1
     assert refused > len(whole)

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save
 
-import recollect as rc
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.mappo import MAPPOConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.distributed.tally import Tally
-from recollect.errors import OptionError
-from recollect.live import ask
-from recollect.train.environments import make_env
-from recollect.train.sharded import ShardedMemory
+import relive as rl
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.mappo import MAPPOConfig
+from relive.agents.qmix import QMIXConfig
+from relive.distributed.tally import Tally
+from relive.errors import OptionError
+from relive.live import ask
+from relive.train.environments import make_env
+from relive.train.sharded import ShardedMemory
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -33,7 +33,7 @@ HOW = {"num_envs": 8, "actors": 2, "shards": 2, "eval_episodes": 5, "eval_every"
 def ray():
     ray = pytest.importorskip("ray")
     ray.shutdown()
-    rc.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000)
+    rl.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000)
     yield ray
     ray.shutdown()
 
@@ -70,7 +70,7 @@ def test_a_run_on_a_cluster_learns_from_what_actors_wrote(tmp_path) -> None:
     again = train.resume(tmp_path / "run", steps=4_000)
     assert again.steps >= 4_000
     assert again.updates > done.updates
-    found = rc.load_policy(tmp_path / "run")
+    found = rl.load_policy(tmp_path / "run")
     assert found is not None
 
 
@@ -116,7 +116,7 @@ def test_actors_and_shards_that_are_killed_are_started_again(tmp_path, ray) -> N
 def test_a_learner_that_is_killed_goes_on_from_its_checkpoint(tmp_path) -> None:
     folder = tmp_path / "run"
     command = [
-        sys.executable, "-m", "recollect", "train", "maddpg", "simple_spread", "--cluster", "local", "--actors", "2",
+        sys.executable, "-m", "relive", "train", "maddpg", "simple_spread", "--cluster", "local", "--actors", "2",
         "--shards", "2", "--num-envs", "8", "--steps", "1000000", "--save-every", "2000", "--eval-every", "2000",
         "--eval-episodes", "5", "--hidden", "16", "--batch-size", "64", "--learning-starts", "500",
         "--capacity", "20000", "--folder", str(folder), "--no-video",
@@ -150,9 +150,9 @@ def test_what_cannot_be_on_a_cluster_is_refused(tmp_path) -> None:
 
 def test_an_actor_whose_policy_is_too_old_waits() -> None:
     """The actor's part alone: weights that are more than ``max_age`` versions old are not acted with."""
-    from recollect.train.cluster import _RemoteActor
-    from recollect.train.collect import ActorTask
-    from recollect.train.settings import RunConfig
+    from relive.train.cluster import _RemoteActor
+    from relive.train.collect import ActorTask
+    from relive.train.settings import RunConfig
 
     class Rows:
         lanes, lost, tally, versions = (0, 1), 0, Tally(), []

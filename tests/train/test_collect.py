@@ -10,13 +10,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect import envs, train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.agents.qmix_actor import QMIXActor
-from recollect.train import checkpoint
-from recollect.train.replay import load_run
+import relive as rl
+from relive import envs, train
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.qmix import QMIXConfig
+from relive.agents.qmix_actor import QMIXActor
+from relive.train import checkpoint
+from relive.train.replay import load_run
 
 SMALL = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
 MIXED = QMIXConfig(
@@ -57,8 +57,8 @@ def test_actors_begin_anew_with_an_adapted_environment(tmp_path: Path, monkeypat
 @pytest.fixture
 def vector() -> Any:
     """CartPole by Gymnasium's own vector, where the step after an end only begins the next episode."""
-    from recollect.envs.adapters import FromGymnasiumVector
-    from recollect.envs.registry import _ENTRIES
+    from relive.envs.adapters import FromGymnasiumVector
+    from relive.envs.registry import _ENTRIES
 
     def make(num_envs: int = 1) -> Any:
         how = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
@@ -111,13 +111,13 @@ def test_what_actors_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """How far the run is, and of every end; the memory keeps the newest episodes, and gets its batches' errors."""
     told: dict[str, list[Any]] = {"steps": [], "ends": [], "errors": []}
     act, ended = QMIXActor.act, QMIXActor.reset
-    update_priorities = rc.Memory.update_priorities
+    update_priorities = rl.Memory.update_priorities
     monkeypatch.setattr(
         QMIXActor, "act", lambda self, seen, step=0: told["steps"].append(step) or act(self, seen, step)
     )
     monkeypatch.setattr(QMIXActor, "reset", lambda self, rows: told["ends"].append(rows.sum()) or ended(self, rows))
     monkeypatch.setattr(
-        rc.Memory,
+        rl.Memory,
         "update_priorities",
         lambda self, batch, errors: told["errors"].append(errors) or update_priorities(self, batch, errors),
     )

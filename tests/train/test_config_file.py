@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from other_settings import other
 
-import recollect as rc
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.registry import algorithms
-from recollect.train import RunConfig
-from recollect.train.config_file import read_config, write_config
+import relive as rl
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.registry import algorithms
+from relive.train import RunConfig
+from relive.train.config_file import read_config, write_config
 
 TYPO = f"algorithm must be one of {', '.join(algorithms())}, got 'maddgp'. Did you mean 'maddpg'?"
 
@@ -58,6 +58,6 @@ def test_toml_there_and_back(tmp_path: Path) -> None:
 def test_files_that_cannot_be(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         read_config(path)
     assert message in str(caught.value)

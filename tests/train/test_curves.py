@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 from small_runs import PRIORITIZED, three_seeds
 
-import recollect as rc
-from recollect import cli, train
-from recollect.agents.qmix import QMIXConfig
-from recollect.train import curves
-from recollect.train.config_file import write_config
-from recollect.train.curves import bootstrap_ci, draw_runs, interquartile_mean
-from recollect.train.settings import RunConfig
+import relive as rl
+from relive import cli, train
+from relive.agents.qmix import QMIXConfig
+from relive.train import curves
+from relive.train.config_file import write_config
+from relive.train.curves import bootstrap_ci, draw_runs, interquartile_mean
+from relive.train.settings import RunConfig
 
 FEW: dict[str, Any] = {"num_envs": 8, "eval_every": 400, "eval_episodes": 3, "video": False}
 
@@ -37,9 +37,9 @@ def test_plotting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixtur
     assert cli.main(["plot", str(runs[0].parent), "--out", str(tmp_path / "new" / "curves")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "new" / "curves.png")
     assert (tmp_path / "new" / "curves.png").read_bytes() == out.read_bytes(), "a folder of seeds is all of them"
-    with pytest.raises(rc.errors.RunError, match=r"^run must be a run's folder, got .*$"):
+    with pytest.raises(rl.errors.RunError, match=r"^run must be a run's folder, got .*$"):
         draw_runs([tmp_path], out)
-    with pytest.raises(rc.errors.OptionError, match=r"^out must end in one of .*\.png.*, got '.*\.xyz'$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^out must end in one of .*\.png.*, got '.*\.xyz'$"):
         draw_runs(runs, tmp_path / "curves.xyz")
 
 
@@ -102,5 +102,5 @@ def test_lines_by_labels_of_ones_own(runs: list[Path], tmp_path: Path, monkeypat
     assert texts[0] == ["patient (3 seeds)", "hasty"]
     assert "gamma 0.95" in texts[1][0]
     assert "eval_every" not in texts[1][0]
-    with pytest.raises(rc.errors.OptionError, match=r"^labels must be one for each of the 2 lines \(maddpg simple"):
+    with pytest.raises(rl.errors.OptionError, match=r"^labels must be one for each of the 2 lines \(maddpg simple"):
         draw_runs([runs[0].parent, other], tmp_path / "curves.png", ["one"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.agents.registry import find
-from recollect.train.environments import make_drawable_env, make_env
+from relive.agents.registry import find
+from relive.train.environments import make_drawable_env, make_env
 
 
 @pytest.mark.parametrize(("name", "shape"), [("dqn", (3, 4)), ("qmix", (3, 1, 4))])

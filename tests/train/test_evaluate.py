@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from recollect import envs
-from recollect.agents.dqn import DQNConfig
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.envs.video import captioned
-from recollect.train.environments import make_drawable_env
-from recollect.train.evaluate import evaluate, record_video
+from relive import envs
+from relive.agents.dqn import DQNConfig
+from relive.agents.maddpg import MADDPGConfig
+from relive.envs.video import captioned
+from relive.train.environments import make_drawable_env
+from relive.train.evaluate import evaluate, record_video
 
 
 class Chance:
@@ -45,8 +45,8 @@ SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capaci
 
 
 def test_what_environments_report_hides_nothing() -> None:
-    from recollect.envs.particle import World, simple
-    from recollect.train.evaluate import evaluate
+    from relive.envs.particle import World, simple
+    from relive.train.evaluate import evaluate
 
     class Reporting:
         def __init__(self) -> None:

@@ -10,11 +10,11 @@ import pytest
 import torch
 from small_runs import one_of_each
 
-import recollect as rc
-from recollect import envs
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train.export import example_inputs, load_agents, save_agents, to_onnx, to_torch_export
-from recollect.train.replay import load_run
+import relive as rl
+from relive import envs
+from relive.agents.maddpg import MADDPGConfig
+from relive.train.export import example_inputs, load_agents, save_agents, to_onnx, to_torch_export
+from relive.train.replay import load_run
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_other_programs_compute_the_same(runs: dict[str, Path], name: str, tmp_p
     import onnxruntime
 
     learner = load_run(runs[name]).learner
-    module = rc.load_policy(runs[name]).module
+    module = rl.load_policy(runs[name]).module
     to_onnx(learner, tmp_path / "policy.onnx")
     to_torch_export(learner, tmp_path / "policy.pt2")
     session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"))
@@ -44,7 +44,7 @@ def test_other_programs_compute_the_same(runs: dict[str, Path], name: str, tmp_p
 
 def test_the_module_does_what_the_policy_does(runs: dict[str, Path]) -> None:
     """Step after step, with states and last actions fed back."""
-    policy = rc.load_policy(runs["marines"])
+    policy = rl.load_policy(runs["marines"])
     module: Any = policy.module
     world = envs.make("marines_3v3", num_envs=4)
     obs = world.reset(seed=1)
@@ -82,5 +82,5 @@ def test_weights_of_each_agent(settings: dict[str, Any], tmp_path: Path) -> None
     load_agents(three, env.groups, tmp_path)
     assert all(torch.equal(value, before[key]) for key, value in three.agent_modules()["agent"].state_dict().items())
     wider = MADDPGConfig(hidden=(9,), **settings).learner(env, seed=3)
-    with pytest.raises(rc.errors.RunError, match=r"of adversary_0 must have shape \[.*9.*\], got \[.*8.*\]$"):
+    with pytest.raises(rl.errors.RunError, match=r"of adversary_0 must have shape \[.*9.*\], got \[.*8.*\]$"):
         load_agents(wider, env.groups, tmp_path)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from recollect import Memory, envs
-from recollect.train.films import Films
+from relive import Memory, envs
+from relive.train.films import Films
 
 
 class Plain:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from small_runs import logged
 
-import recollect as rc
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train.loggers import charted, read_metrics
+import relive as rl
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
+from relive.train.loggers import charted, read_metrics
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 
@@ -52,7 +52,7 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
     train.run(SMALL, "simple", folder=folder, steps=800, log=("mlflow",), **FEW)
     client = MlflowClient(f"sqlite:///{tmp_path / 'runs.db'}")
-    experiment = client.get_experiment_by_name("recollect")
+    experiment = client.get_experiment_by_name("relive")
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.status == "FINISHED"
     assert (run.data.params["algorithm"], run.data.params["batch_size"]) == ("maddpg", "32")
@@ -125,12 +125,12 @@ def test_a_logger_that_fails_ends_no_run(tmp_path: Path) -> None:
 
 def test_what_is_no_logger(tmp_path: Path) -> None:
     message = r"^log must be some of tensorboard, csv, wandb, mlflow, got 'paper'$"
-    with pytest.raises(rc.errors.OptionError, match=message):
+    with pytest.raises(rl.errors.OptionError, match=message):
         train.run(SMALL, "simple", folder=tmp_path / "run", log=("paper",))
 
 
 def test_a_package_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(rc.errors.MissingExtra, match=r"recollect\[wandb\]"):
+    with pytest.raises(rl.errors.MissingExtra, match=r"relive\[wandb\]"):
         train.run(SMALL, "simple", folder=tmp_path / "run", log=("wandb",))
     assert not (tmp_path / "run").exists()

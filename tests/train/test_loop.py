@@ -13,15 +13,15 @@ import torch
 from PIL import Image
 from small_runs import parameters, same
 
-import recollect as rc
-from recollect import train
-from recollect.agents.maddpg import MADDPG, MADDPGConfig
-from recollect.agents.mappo import MAPPOConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.train import checkpoint
-from recollect.train.config_file import describe
-from recollect.train.loggers import read_metrics
-from recollect.train.replay import load_run
+import relive as rl
+from relive import train
+from relive.agents.maddpg import MADDPG, MADDPGConfig
+from relive.agents.mappo import MAPPOConfig
+from relive.agents.qmix import QMIXConfig
+from relive.train import checkpoint
+from relive.train.config_file import describe
+from relive.train.loggers import read_metrics
+from relive.train.replay import load_run
 
 SMALL = MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, hidden=(16,))
 
@@ -69,7 +69,7 @@ def test_an_algorithm_by_its_name(tmp_path: Path) -> None:
     done = train.run("ppo", "bitflip", folder=tmp_path / "run", steps=64, num_envs=2, eval_episodes=2, video=False)
     assert done.steps >= 64
     assert describe(tmp_path / "run" / "config.toml").algorithm == "ppo"
-    with pytest.raises(rc.errors.OptionError, match=r"got 'pppo'\. Did you mean 'ppo'\?$"):
+    with pytest.raises(rl.errors.OptionError, match=r"got 'pppo'\. Did you mean 'ppo'\?$"):
         train.run("pppo", "bitflip", folder=tmp_path / "other")
 
 
@@ -135,7 +135,7 @@ def test_nan_stops_a_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: p
         return {**metrics, "actor_loss": float("nan")} if count[0] == 40 else metrics
 
     monkeypatch.setattr(MADDPG, "learn", learn)
-    with pytest.raises(rc.errors.RunError) as caught:
+    with pytest.raises(rl.errors.RunError) as caught:
         train.run(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
     assert str(caught.value) == (
         "actor_loss must stay finite (update 40), got NaN or infinity. "
@@ -151,12 +151,12 @@ def test_a_run_is_always_evaluated_at_its_end(tmp_path: Path) -> None:
     result = train.run(SMALL, "simple", folder=tmp_path / "run", steps=100, num_envs=4, eval_episodes=3, video=False)
     assert result.metrics["return"] < 0
     assert [line["step"] for line in read_metrics(tmp_path / "run")][-1] == 100
-    with pytest.raises(rc.errors.OptionError, match=r"^steps must be at least the 100 that were taken, got 50$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^steps must be at least the 100 that were taken, got 50$"):
         train.resume(tmp_path / "run", steps=50)
 
 
 def test_a_film_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from recollect.envs.particle import World
+    from relive.envs.particle import World
 
     monkeypatch.setattr(World, "render", lambda *_: 1 / 0)
     with pytest.warns(UserWarning, match=r"^simple could not be recorded: division by zero$"):
@@ -165,33 +165,33 @@ def test_a_film_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_folders_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.OptionError, match="environment must be a known environment"):
+    with pytest.raises(rl.errors.OptionError, match="environment must be a known environment"):
         train.run(SMALL, "simpel_spread", folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     train.run(SMALL, "simple", folder=tmp_path / "run", **(FEW | {"steps": 8}))
-    with pytest.raises(rc.errors.RunError, match=r"^folder must not hold a run already, got .* Resume it, or choose"):
+    with pytest.raises(rl.errors.RunError, match=r"^folder must not hold a run already, got .* Resume it, or choose"):
         train.run(SMALL, "simple", folder=tmp_path / "run")
-    with pytest.raises(rc.errors.RunError, match=r"^run must be a run's folder, got .*nowhere$"):
+    with pytest.raises(rl.errors.RunError, match=r"^run must be a run's folder, got .*nowhere$"):
         train.resume(tmp_path / "nowhere")
     config = (tmp_path / "run" / "config.toml").read_text()
     (tmp_path / "run" / "config.toml").write_text(config.replace("hidden = [", "hidden = [24, "))
     for again in (train.resume, load_run):
         with pytest.raises(
-            rc.errors.RunError, match=r"config.toml must have the settings that the checkpoint was made"
+            rl.errors.RunError, match=r"config.toml must have the settings that the checkpoint was made"
         ):
             again(tmp_path / "run")
     (tmp_path / "run" / "config.toml").write_text(config)
     state = tmp_path / "run" / "state-0.safetensors"
     whole = state.read_bytes()
     state.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(rc.errors.RunError, match=r"written, got a file with another checksum\. Restore it"):
+    with pytest.raises(rl.errors.RunError, match=r"written, got a file with another checksum\. Restore it"):
         train.resume(tmp_path / "run")
     state.write_bytes(whole)
     (tmp_path / "run" / "checkpoint.json").write_text('{"version": 9}')
-    with pytest.raises(rc.errors.RunError, match=r"of this version, got version 9, not 5\. Restore it"):
+    with pytest.raises(rl.errors.RunError, match=r"of this version, got version 9, not 5\. Restore it"):
         train.resume(tmp_path / "run")
     (tmp_path / "run" / "checkpoint.json").unlink()
-    with pytest.raises(rc.errors.RunError, match=r"It has no checkpoint to resume: remove it\.$"):
+    with pytest.raises(rl.errors.RunError, match=r"It has no checkpoint to resume: remove it\.$"):
         train.run(SMALL, "simple", folder=tmp_path / "run")
-    with pytest.raises(rc.errors.RunError, match=r"^run must have a checkpoint, got"):
+    with pytest.raises(rl.errors.RunError, match=r"^run must have a checkpoint, got"):
         train.resume(tmp_path / "run")

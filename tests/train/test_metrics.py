@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from small_runs import logged
 
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from recollect import cli, envs, train
-from recollect.agents.registry import find
-from recollect.envs.one_agent import OneAgent
-from recollect.errors import OptionError
-from recollect.train.checkpoint import load_state
-from recollect.train.export import load_agents, save_agents, to_torch_export
-from recollect.train.policy import TrainedPolicy, load_policy
-from recollect.train.replay import load_run
+from relive import cli, envs, train
+from relive.agents.registry import find
+from relive.envs.one_agent import OneAgent
+from relive.errors import OptionError
+from relive.train.checkpoint import load_state
+from relive.train.export import load_agents, save_agents, to_torch_export
+from relive.train.policy import TrainedPolicy, load_policy
+from relive.train.replay import load_run
 
 FEW: dict[str, Any] = {"num_envs": 4, "eval_every": 400, "eval_episodes": 3, "video": False, "log": ()}
 OFF: dict[str, Any] = {"batch_size": 16, "capacity": 4_000, "learning_starts": 100}

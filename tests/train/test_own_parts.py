@@ -14,13 +14,13 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-import recollect as rc
-from recollect import cli, train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.learn import kernels
-from recollect.train.checkpoint import load_state
-from recollect.train.replay import load_run
+import relive as rl
+from relive import cli, train
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.qmix import QMIXConfig
+from relive.learn import kernels
+from relive.train.checkpoint import load_state
+from relive.train.replay import load_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -63,7 +63,7 @@ def test_examples_train_and_go_on_by_name(
     own = {"learning_starts": 200} if algorithm == "maddpg" else {"learning_starts": 4, "batch_size": 4}
     some = {"steps": 600, "num_envs": 4, "eval_every": 300, "eval_episodes": 3, setting: name, **own}
     assert cli.main(["train", algorithm, env, "--folder", folder, "--no-video", *flags(some)]) == 0
-    assert f"next: recollect eval {folder} --episodes 1000 --trust" in capsys.readouterr().out.replace("\n", "")
+    assert f"next: relive eval {folder} --episodes 1000 --trust" in capsys.readouterr().out.replace("\n", "")
     assert tomllib.loads((tmp_path / "run" / "config.toml").read_text())[algorithm][setting] == name
     assert cli.main(["train", "--resume", folder, "--steps", "800"]) == 2, "a file that names code needs consent"
     assert f"{setting} in " in capsys.readouterr().err or algorithm == "iql"
@@ -96,11 +96,11 @@ def test_what_has_no_name_is_given_again(tmp_path: Path) -> None:
         folder = tmp_path / algorithm.name
         train.run(algorithm, "simple_spread", folder=folder, networks={"encoder": make}, steps=400, **FEW)
         assert 'encoder = "(given in Python)"' in (folder / "config.toml").read_text()
-        with pytest.raises(rc.errors.OptionError, match=r"^encoder must be given again, since it has no name"):
+        with pytest.raises(rl.errors.OptionError, match=r"^encoder must be given again, since it has no name"):
             train.resume(folder, steps=600)
         assert train.resume(folder, steps=600, networks={"encoder": make}).steps == 600
         assert load_run(folder, networks={"encoder": make}).evaluate(2)["length"] == 25
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         train.run(SMALL, "simple_spread", folder=tmp_path / "x", networks={"coder": make})
     assert str(caught.value) == "networks must have names of maddpg's settings, got 'coder'"
 
@@ -182,11 +182,11 @@ def test_a_network_of_ones_own_in_maddpg(tmp_path: Path) -> None:
 
 
 def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         train.RunConfig(device="tpu9000")
     assert str(caught.value) == "device must be one that torch knows, got 'tpu9000'. Such as cpu, cuda or mps."
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         train.run(SMALL, "simple", folder=tmp_path / "no", device="cuda")
     assert str(caught.value) == "device must be one that torch finds here, got 'cuda'. Take another (--device cpu)."
     folder = tmp_path / "run"

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from recollect.errors import OptionError
-from recollect.train import pictures
-from recollect.train.pictures import draw_curve, save_picture
+from relive.errors import OptionError
+from relive.train import pictures
+from relive.train.pictures import draw_curve, save_picture
 
 LINES = [
     {"step": 0, "red/return": -1.0, "blue/return": 2.0, "won": 0.25, "train/updates": 0},

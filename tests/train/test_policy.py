@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from small_runs import one_of_each
 
-import recollect as rc
-from recollect import envs
-from recollect.envs.adapters import ToPettingZoo
-from recollect.train.replay import load_run
+import relive as rl
+from relive import envs
+from relive.envs.adapters import ToPettingZoo
+from relive.train.replay import load_run
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 )
 def test_it_plays_as_the_run_was_evaluated(runs: dict[str, Path], name: str, env: str, options: dict[str, Any]) -> None:
     """Whole episodes by hand have the returns that the run's own evaluation has."""
-    policy = rc.load_policy(runs[name])
+    policy = rl.load_policy(runs[name])
     world = envs.make(env, num_envs=7, **options)
     obs, going = world.reset(seed=5), np.ones(7, bool)
     key = "reward" if world.shared_reward else world.groups[0].key("reward")
@@ -49,7 +49,7 @@ def test_it_plays_as_the_run_was_evaluated(runs: dict[str, Path], name: str, env
 
 
 def test_arrays_of_one_environment_or_many(runs: dict[str, Path]) -> None:
-    policy = rc.load_policy(runs["spread"])
+    policy = rl.load_policy(runs["spread"])
     many = np.random.default_rng(0).standard_normal((4, 3, 18)).astype(np.float32)
     actions = policy.act(many)
     assert actions.shape == (4, 3, 5)
@@ -59,14 +59,14 @@ def test_arrays_of_one_environment_or_many(runs: dict[str, Path]) -> None:
 
 
 def test_one_agent_needs_no_axis_of_agents(runs: dict[str, Path]) -> None:
-    policy = rc.load_policy(runs["cart"])
+    policy = rl.load_policy(runs["cart"])
     assert policy.act(np.zeros(4, np.float32)).shape == ()
     policy.reset()
     assert policy.act(np.zeros((6, 4), np.float32)).shape == (6,)
 
 
 def test_by_the_names_of_agents(runs: dict[str, Path]) -> None:
-    policy = rc.load_policy(runs["tag"])
+    policy = rl.load_policy(runs["tag"])
     world = ToPettingZoo(envs.make("simple_tag"))
     obs, _ = world.reset(seed=3)
     actions = policy.act(obs)
@@ -80,7 +80,7 @@ def test_by_the_names_of_agents(runs: dict[str, Path]) -> None:
 
 
 def test_states_are_remembered_until_reset(runs: dict[str, Path]) -> None:
-    policy = rc.load_policy(runs["marines"])
+    policy = rl.load_policy(runs["marines"])
     world = envs.make("marines_3v3", num_envs=2)
     obs = world.reset(seed=0)
     first = policy.act(obs)
@@ -96,7 +96,7 @@ def test_states_are_remembered_until_reset(runs: dict[str, Path]) -> None:
 
 
 def test_what_cannot_be_seen(runs: dict[str, Path]) -> None:
-    with pytest.raises(rc.errors.OptionError, match=r"^obs must have shape \[3, 18\], or \[E, 3, 18\], got \[2, 18\]$"):
-        rc.load_policy(runs["spread"]).act(np.zeros((2, 18)))
-    with pytest.raises(rc.errors.OptionError, match=r"^obs must be a mapping with adversary/obs, agent/obs, or"):
-        rc.load_policy(runs["tag"]).act(np.zeros(3))
+    with pytest.raises(rl.errors.OptionError, match=r"^obs must have shape \[3, 18\], or \[E, 3, 18\], got \[2, 18\]$"):
+        rl.load_policy(runs["spread"]).act(np.zeros((2, 18)))
+    with pytest.raises(rl.errors.OptionError, match=r"^obs must be a mapping with adversary/obs, agent/obs, or"):
+        rl.load_policy(runs["tag"]).act(np.zeros(3))

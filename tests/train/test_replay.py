@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from small_runs import SMALL
 
-import recollect as rc
-from recollect import train
-from recollect.train.loggers import read_metrics
-from recollect.train.replay import load_run
+import relive as rl
+from relive import train
+from relive.train.loggers import read_metrics
+from relive.train.replay import load_run
 
 FEW: dict[str, Any] = {"num_envs": 4, "steps": 400, "eval_every": 200, "eval_episodes": 3, "video": False, "log": ()}
 
@@ -38,6 +38,6 @@ def test_pictures_are_of_one_episode_by_its_seed(folder: Path) -> None:
 
 
 def test_folders_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.RunError) as refused:
+    with pytest.raises(rl.errors.RunError) as refused:
         load_run(tmp_path)
     assert str(refused.value) == f"run must be a run's folder, got {tmp_path}"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train import RunConfig
-from recollect.train.settings import resolved
+import relive as rl
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
+from relive.train import RunConfig
+from relive.train.settings import resolved
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 
@@ -26,7 +26,7 @@ SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capaci
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         train.run(SMALL, "simple", folder=tmp_path / "run", **settings)
     assert str(caught.value) == message
     assert not (tmp_path / "run").exists()

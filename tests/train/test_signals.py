@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recollect import train
-from recollect.train import checkpoint
+from relive import train
+from relive.train import checkpoint
 
 SHORT = "--num-envs 8 --eval-episodes 3 --batch-size 32 --hidden 8 --learning-starts 200 --no-video"
 
@@ -19,7 +19,7 @@ FLAGS = SHORT.split()
 
 def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "recollect", "train", "maddpg", "simple_spread", "--folder", str(folder)]
+    command = [sys.executable, "-m", "relive", "train", "maddpg", "simple_spread", "--folder", str(folder)]
     flags = [
         "--learning-starts",
         "500",
@@ -45,14 +45,14 @@ def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert f"resume with: recollect train --resume {folder}" in said
+    assert f"resume with: relive train --resume {folder}" in said
     steps = checkpoint.load_checkpoint(folder)["steps"]
     result = train.resume(folder, steps=steps + 800)
     assert result.steps == steps + 800
 
 
 def test_sigterm_saves_and_exits_143(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "recollect", "train", "maddpg", "simple", "--steps", "1e7", "--eval-every", "500"]
+    command = [sys.executable, "-m", "relive", "train", "maddpg", "simple", "--steps", "1e7", "--eval-every", "500"]
     process = subprocess.Popen(
         [*command, *FLAGS, "--folder", "run"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -62,5 +62,5 @@ def test_sigterm_saves_and_exits_143(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert "resume with: recollect train --resume run" in said
+    assert "resume with: relive train --resume run" in said
     assert train.checkpoint.load_checkpoint(tmp_path / "run")["steps"] > 0

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train.status import read_status, recorded
+from relive import train
+from relive.agents.maddpg import MADDPGConfig
+from relive.train.status import read_status, recorded
 
 SMALL = MADDPGConfig(hidden=(16,), batch_size=64, learning_starts=500, capacity=20_000, update_every=50)
 
@@ -44,7 +44,7 @@ def test_going_done_stopped_and_failed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_killed_is_known_by_its_process(tmp_path: Path) -> None:
-    code = "import sys,time; from pathlib import Path; from recollect.train.status import recorded\n"
+    code = "import sys,time; from pathlib import Path; from relive.train.status import recorded\n"
     code += "with recorded(Path(sys.argv[1])): print('there', flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
     assert child.stdout.readline() == b"there\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 
-from recollect.train.style import COLOURS, add_caption, format_steps, styled
+from relive.train.style import COLOURS, add_caption, format_steps, styled
 
 
 def test_settings_are_given_back() -> None:

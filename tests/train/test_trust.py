@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from small_runs import checksum_of
 
-import recollect as rc
-from recollect import cli, train
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.train.replay import load_run
+import relive as rl
+from relive import cli, train
+from relive.agents.maddpg import MADDPGConfig
+from relive.train.replay import load_run
 
 SMALL = MADDPGConfig(hidden=(8, 8), batch_size=16, learning_starts=50, capacity=1000)
 
@@ -75,18 +75,18 @@ def test_no_command_runs_what_a_folder_names(
     for command in (["plot", str(folder)], ["inspect", str(folder)]):
         assert cli.main(command) == 0
     for call in (train.resume, load_run):
-        with pytest.raises(rc.errors.OptionError, match="must be trusted"):
+        with pytest.raises(rl.errors.OptionError, match="must be trusted"):
             call(folder)
     assert not mark.exists()
     # With consent a module is imported; but what is no environment is still not called.
-    with pytest.raises(rc.errors.RecollectError):
+    with pytest.raises(rl.errors.ReliveError):
         load_run(folder, trust=True)
     assert mark.exists() == (kind in ("pettingzoo", "gymnasium"))
 
 
 def test_the_message_in_full(folder: Path) -> None:
     poison(folder, "pymarl:subprocess:Popen", {})
-    with pytest.raises(rc.errors.OptionError) as caught:
+    with pytest.raises(rl.errors.OptionError) as caught:
         load_run(folder)
     assert str(caught.value) == (
         f"env in {folder / 'config.toml'} must be trusted, since the file names code to run, got "
@@ -98,8 +98,8 @@ def test_the_message_in_full(folder: Path) -> None:
         "get_avail_actions, get_env_info",
         "pymarl:os:system": "got 'os:system', no class",
     }.items():
-        with pytest.raises(rc.errors.OptionError) as caught:
-            rc.envs.make(name)
+        with pytest.raises(rl.errors.OptionError) as caught:
+            rl.envs.make(name)
         assert str(caught.value) == f"environment must name a class with PyMARL's methods, {message}"
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect as rc
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.registry import algorithms
-from recollect.agents.search import Choice, Range
-from recollect.train import RunConfig
-from recollect.train.config_file import read_config
-from recollect.train.tune import tune
+import relive as rl
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.registry import algorithms
+from relive.agents.search import Choice, Range
+from relive.train import RunConfig
+from relive.train.config_file import read_config
+from relive.train.tune import tune
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 
@@ -72,7 +72,7 @@ def test_runs_that_lag_behind_are_given_up(tmp_path: Path, monkeypatch: pytest.M
                 break
         return SimpleNamespace(interrupted=False)
 
-    monkeypatch.setattr("recollect.train.tune.run_once", play)
+    monkeypatch.setattr("relive.train.tune.run_once", play)
     config = dataclasses.replace(SHORT, steps=800, eval_every=100)
     space: Any = {"gamma": Range(0.1, 0.9)}
     found = tune(SMALL, "simple", trials=14, folder=tmp_path, config=config, search=space)
@@ -91,5 +91,5 @@ def test_runs_that_lag_behind_are_given_up(tmp_path: Path, monkeypatch: pytest.M
 
 def test_an_algorithm_without_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MADDPGConfig, "search_space", {})
-    with pytest.raises(rc.errors.OptionError, match=r"^algorithm must declare a search_space to be tuned, got maddpg$"):
+    with pytest.raises(rl.errors.OptionError, match=r"^algorithm must declare a search_space to be tuned, got maddpg$"):
         tune(SMALL, "simple", trials=1, folder=tmp_path, config=SHORT)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import train
-from recollect.agents.dqn import DQNConfig
-from recollect.agents.maddpg import MADDPGConfig
-from recollect.agents.ppo import PPOConfig
-from recollect.agents.qmix import QMIXConfig
-from recollect.live import ask, published
+from relive import train
+from relive.agents.dqn import DQNConfig
+from relive.agents.maddpg import MADDPGConfig
+from relive.agents.ppo import PPOConfig
+from relive.agents.qmix import QMIXConfig
+from relive.live import ask, published
 
 SMALL = MADDPGConfig(hidden=(16,), batch_size=64, learning_starts=500, capacity=20_000, update_every=50)
 

@@ -2,13 +2,13 @@
 
 import http.client
 
-from recollect.web.start import Page
+from relive.web.start import Page
 
 
 def get(page: Page, path: str, method: str = "GET", token: bool = True, **headers) -> tuple[int, dict, bytes]:
     """Status, headers and the beginning of what comes back."""
     connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=10)
-    given = {"Cookie": f"recollect-{page.port}={page.token}"} if token else {}
+    given = {"Cookie": f"relive-{page.port}={page.token}"} if token else {}
     connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
     for name, value in {**given, **headers}.items():
         connection.putheader(name.replace("_", "-"), value)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from made_runs import small_memory, write_run
 
-from recollect.web.start import Page
+from relive.web.start import Page
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-import recollect as rc
+import relive as rl
 
 CONFIG = """env = "{env}"
 algorithm = "{algorithm}"
@@ -37,10 +37,10 @@ def write_run(folder: Path, seed: int, *, state: str = "done", gamma: float = 0.
     (folder / "events.jsonl").write_text(json.dumps({"time": 5.0, "what": "actor", "text": "actor 1 was lost"}) + "\n")
 
 
-def small_memory(steps: int = 400, sampler: rc.Sampler | None = None) -> rc.Memory:
+def small_memory(steps: int = 400, sampler: rl.Sampler | None = None) -> rl.Memory:
     """Rows of two lanes with a picture, and draws of them."""
-    schema = rc.Schema(obs=rc.Field((3,)), camera=rc.Field((12, 12), "uint8"), action=rc.Field())
-    memory = rc.Memory(schema, 600, 2, sampler=sampler or rc.Prioritized(), seed=0)
+    schema = rl.Schema(obs=rl.Field((3,)), camera=rl.Field((12, 12), "uint8"), action=rl.Field())
+    memory = rl.Memory(schema, 600, 2, sampler=sampler or rl.Prioritized(), seed=0)
     for number in range(steps):
         end = np.full(2, number % 20 == 19)
         values = {"obs": np.full((2, 3), number), "camera": np.full((2, 12, 12), number % 250), "action": np.zeros(2)}

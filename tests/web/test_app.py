@@ -6,8 +6,8 @@ from pathlib import Path
 from asking import get
 from made_runs import write_run
 
-from recollect.web.app import rest_after
-from recollect.web.start import Page
+from relive.web.app import rest_after
+from relive.web.start import Page
 
 
 def test_memories_answer(page: Page) -> None:
@@ -24,8 +24,8 @@ def test_memories_answer(page: Page) -> None:
 
 
 def test_checkpoints_are_looked_into(tmp_path: Path) -> None:
-    from recollect import train
-    from recollect.agents.dqn import DQNConfig
+    from relive import train
+    from relive.agents.dqn import DQNConfig
 
     how = {"eval_episodes": 2, "eval_every": 500, "video": False, "log": ()}
     train.run(DQNConfig(hidden=(8,)), "CartPole-v1", folder=tmp_path / "runs" / "a", steps=500, **how)

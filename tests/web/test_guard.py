@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 from asking import get
 
-from recollect.web.start import Page
+from relive.web.start import Page
 
 PATHS = ("/", "/api/overview", "/api/run?run=other", "/api/curve?run=other", "/api/memory?memory=mine", "/events",
          "/api/picture?run=other&file=curve.png")  # fmt: skip
@@ -17,7 +17,7 @@ def test_without_the_token_nothing_is_shown(page: Page, path: str) -> None:
     joint = "&" if "?" in path else "?"
     for wrong in ("", "x", page.token[:-1], page.token + "x", "é" * 32):
         assert get(page, f"{path}{joint}token={quote(wrong)}", token=False)[0] == 401
-        assert get(page, path, token=False, Cookie=f"recollect-{page.port}={quote(wrong)}")[0] == 401
+        assert get(page, path, token=False, Cookie=f"relive-{page.port}={quote(wrong)}")[0] == 401
 
 
 @pytest.mark.parametrize("path", PATHS)

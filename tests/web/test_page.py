@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from made_runs import small_memory, write_run
 
-import recollect as rc
-from recollect.web.start import Page
+import relive as rl
+from relive.web.start import Page
 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
@@ -89,7 +89,7 @@ def test_runs_are_listed_compared_and_zoomed(tab, runs: Path) -> None:
 
 def test_a_run_that_trains_is_seen_live_and_its_end_too(tab, browser, tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "recollect", "train", "maddpg", "simple_spread", "--steps", "100000000",
+        sys.executable, "-m", "relive", "train", "maddpg", "simple_spread", "--steps", "100000000",
         "--folder", str(tmp_path / "runs" / "spread"), "--num-envs", "8", "--eval-every", "2000",
         "--eval-episodes", "5", "--hidden", "16", "--batch-size", "64", "--learning-starts", "500",
         "--capacity", "20000", "--save-every", "5000", "--per-alpha", "0.6", "--no-video",
@@ -137,7 +137,7 @@ def test_a_run_that_trains_is_seen_live_and_its_end_too(tab, browser, tmp_path: 
 
 def test_a_memory_of_ones_own_and_its_pictures(tab) -> None:
     memory = small_memory()
-    with rc.serve(memory, name="loop") as page:
+    with rl.serve(memory, name="loop") as page:
         tab.goto(page.url)
         expect(tab.locator("#memory-title")).to_be_visible()  # there are no runs to show
         expect(tab.locator("#memory-source")).to_have_text("given")

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from asking import get
 
-from recollect.web.start import Page
+from relive.web.start import Page
 
 
 def test_nothing_beside_the_runs_can_be_asked_for(page: Page, runs: Path, tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 from asking import get
 from made_runs import small_memory
 
-import recollect as rc
-from recollect.errors import OptionError
-from recollect.web.start import Page
+import relive as rl
+from relive.errors import OptionError
+from relive.web.start import Page
 
 
 def test_a_memory_of_ones_own(tmp_path: Path) -> None:
-    with rc.serve(small_memory(), name="loop") as page:
+    with rl.serve(small_memory(), name="loop") as page:
         assert json.loads(get(page, "/api/overview")[2]) == {"runs": [], "memories": ["loop"]}
         assert get(page, "/api/run?run=x")[0] in (200, 404)
     for options, message in (
@@ -24,10 +24,10 @@ def test_a_memory_of_ones_own(tmp_path: Path) -> None:
         ({"token": "short"}, "token must have at least 16 letters, got 5"),
     ):
         with pytest.raises(OptionError) as caught:
-            rc.serve(small_memory(1), **options)
+            rl.serve(small_memory(1), **options)
         assert str(caught.value) == message
     with pytest.raises(OptionError, match="memory must be a Memory, a Rollout or Shards, got list"):
-        rc.serve([])  # type: ignore[arg-type]
+        rl.serve([])  # type: ignore[arg-type]
     with Page(None, {}).start() as first, pytest.raises(OptionError, match="host and port must be free to listen on"):
         Page(None, {}, port=first.port)
     with pytest.raises(OptionError, match="folder must be a folder of runs"):

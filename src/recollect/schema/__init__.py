@@ -1,5 +1,0 @@
-"""Fields, groups of agents, and how both come from spaces."""
-
-from recollect.schema.fields import Column, Field, Group, Role, Schema
-
-__all__ = ["Column", "Field", "Group", "Role", "Schema"]

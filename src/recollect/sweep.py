@@ -1,9 +1,0 @@
-"""``python -m recollect.sweep``: removes shared memory that nobody uses any more."""
-
-from recollect.memory import Shared
-
-__all__: list[str] = []
-
-if __name__ == "__main__":
-    names = Shared.sweep()
-    print(f"removed {', '.join(names)}" if names else "nothing to remove")
