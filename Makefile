@@ -88,9 +88,9 @@ browser:
 test: check browser
 	@echo "--- tests"
 	@$(BIN)/pytest tests -m "not slow" -n 2 --dist loadfile --ignore tests/test_docs.py \
-		--ignore tests/distributed --ignore tests/train/test_cluster_run.py
+		--ignore tests/distributed --ignore tests/training/test_cluster_run.py
 	@echo "--- tests on a Ray cluster, in processes of their own: Ray takes over their signals"
-	@$(BIN)/pytest tests/distributed tests/train/test_cluster_run.py -m "not slow" -n 2 --dist loadfile
+	@$(BIN)/pytest tests/distributed tests/training/test_cluster_run.py -m "not slow" -n 2 --dist loadfile
 
 test-slow: $(READY)
 	@echo "--- slow tests (about ten minutes)"

@@ -23,10 +23,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+import relive
 from relive import envs
 from relive.agents.maddpg import MADDPGConfig
 from relive.cli.process import settle_process
-from relive.train import run
 
 PAGE = """# Actors: speed
 
@@ -108,7 +108,7 @@ def speed(work: Work, actors: int) -> float:
                 ended.append(time.perf_counter())
 
     with tempfile.TemporaryDirectory() as folder:
-        run(
+        relive.train(
             config,
             work.env,
             folder=Path(folder) / "run",

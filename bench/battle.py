@@ -24,7 +24,7 @@ from relive import envs
 from relive.agents.mfq import MFQConfig
 from relive.agents.registry import find
 from relive.envs.video import save_video
-from relive.train.replay import load_run
+from relive.training.replay import load_run
 
 FOLDER = Path("runs/battle")
 Q_LEARNING: dict[str, Any] = {"encoder": "flat", "batch_size": 4, "update_every": 4, "temperature_steps": 40_000}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from relive import envs
-from relive.train.evaluate import evaluate
-from relive.train.replay import load_run
+from relive.training.evaluate import evaluate
+from relive.training.replay import load_run
 
 EPISODES = 1_000
 RUNS = {"250,000": Path("runs/scores/tag"), "1,000,000": Path("runs/scores/tag_late")}

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 import relive as rl
+from relive import training
 from relive.agents.maddpg import MADDPGConfig
-from relive.train import run
-from relive.train.callbacks import RunState
-from relive.train.checkpoint import exists, load_checkpoint
-from relive.train.curves import bootstrap_ci
-from relive.train.loggers import read_metrics
-from relive.train.replay import load_run
+from relive.training.callbacks import RunState
+from relive.training.checkpoint import exists, load_checkpoint
+from relive.training.curves import bootstrap_ci
+from relive.training.loggers import read_metrics
+from relive.training.replay import load_run
 
 PAGE = """# Training on a cluster
 
@@ -80,7 +80,7 @@ def train(kind: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
     if not exists(folder) or load_checkpoint(folder)["steps"] < asked.steps:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
         callbacks = [killer] if kind == "killed" else []
-        done = run(CONFIG, "simple_spread", folder=folder, steps=asked.steps, callbacks=callbacks, **how)
+        done = training.train(CONFIG, "simple_spread", folder=folder, steps=asked.steps, callbacks=callbacks, **how)
         if done.interrupted:
             raise SystemExit("stopped")
         print(f"{kind}, seed {seed}: {time.monotonic() - begun:.0f} s, {killer.killed} killed", flush=True)

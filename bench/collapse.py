@@ -25,10 +25,10 @@ from relive.learn.exploration import greedy
 from relive.learn.sequences import pack_sequences
 from relive.memory.targets import discounted_returns
 from relive.tensors import to_torch
-from relive.train.checkpoint import load_memory
-from relive.train.curves import draw_runs
-from relive.train.loggers import read_metrics
-from relive.train.replay import load_run
+from relive.training.checkpoint import load_memory
+from relive.training.curves import draw_runs
+from relive.training.loggers import read_metrics
+from relive.training.replay import load_run
 
 FOLDER = Path("runs/collapse")
 EPISODES = 1_000

@@ -18,9 +18,9 @@ import torch
 from training import train
 
 from relive.agents.registry import find
-from relive.train.curves import bootstrap_ci
-from relive.train.loggers import read_metrics
-from relive.train.metrics import evaluations
+from relive.training.curves import bootstrap_ci
+from relive.training.loggers import read_metrics
+from relive.training.metrics import evaluations
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -56,11 +56,10 @@ def train_one(kind: str, steps: int) -> dict[str, float]:
     """Train in this process; what it cost."""
     import torch
 
-    from relive import train
     from relive.agents.maddpg import MADDPGConfig
     from relive.live import Publisher
-    from relive.train import loop
-    from relive.train.films import Films
+    from relive.training import loop
+    from relive.training.films import Films
 
     torch.set_num_threads(1)
     if kind == "cannot be looked at":
@@ -74,7 +73,7 @@ def train_one(kind: str, steps: int) -> dict[str, float]:
         if kind == "looked at":
             looking = subprocess.Popen([sys.executable, __file__, "--look", folder])
         begun = time.process_time()
-        train.run(config, "simple_spread", folder=Path(folder) / "run", steps=steps, **how)
+        rl.train(config, "simple_spread", folder=Path(folder) / "run", steps=steps, **how)
         spent = time.process_time() - begun
         if looking is not None:
             looking.terminate()

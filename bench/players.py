@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from relive import envs
-from relive.arrays import Array
 from relive.envs.marines import players
+from relive.types import Array
 
 SIZES = ("3v3", "4v4", "5v5", "5v6", "8v8", "8v9")
 

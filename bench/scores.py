@@ -29,8 +29,8 @@ from relive.agents.registry import find
 from relive.agents.sac import SACConfig
 from relive.agents.td3 import TD3Config
 from relive.cli.process import settle_process
-from relive.train.curves import bootstrap_ci
-from relive.train.replay import load_run
+from relive.training.curves import bootstrap_ci
+from relive.training.replay import load_run
 
 EPISODES = 1_000
 FOLDER = Path("runs/scores")

@@ -128,8 +128,7 @@ def main() -> None:
         medians = {name: statistics.median(found) for name, found in played(playing, rounds, seconds).items()}
         first = medians["relive"]
         cells = [
-            f"{speed:,.0f}" + (f" ({first / speed:.2g})" if name != "relive" else "")
-            for name, speed in medians.items()
+            f"{speed:,.0f}" + (f" ({first / speed:.2g})" if name != "relive" else "") for name, speed in medians.items()
         ]
         lines.append(f"| {task} | {' | '.join(cells)} |")
         print(lines[-1])

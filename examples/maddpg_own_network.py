@@ -9,7 +9,7 @@ import argparse
 import torch
 from torch import nn
 
-from relive import train
+import relive
 from relive.agents.maddpg import MADDPGConfig
 
 
@@ -47,7 +47,7 @@ if __name__ == "__main__":
     steps = parser.parse_args().steps
     torch.set_num_threads(1)
     config = MADDPGConfig(network=Residual, learning_starts=min(5_000, steps // 4), batch_size=512, update_every=50)
-    train.run(
+    relive.train(
         config,
         env="simple_spread",
         steps=steps,

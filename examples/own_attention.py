@@ -9,7 +9,7 @@ import argparse
 import torch
 from torch import nn
 
-from relive import train
+import relive
 from relive.agents.qmix import QMIXConfig
 
 OTHERS = 5  # three enemies and two allies, of five numbers each
@@ -36,7 +36,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=50_000)
     steps = parser.parse_args().steps
-    result = train.run(
+    result = relive.train(
         QMIXConfig(network=Attention),
         env="marines_3v3",
         steps=steps,

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from torch import nn
 
-from relive import train
+import relive
 from relive.agents.qmix import QMIXConfig
 
 
@@ -45,7 +45,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=20_000)
     steps = parser.parse_args().steps
     config = QMIXConfig(mixer="none", encoder=CNN, recurrent=False, epsilon_steps=steps // 3, gamma=0.9, hidden=32)
-    result = train.run(
+    result = relive.train(
         config,
         env="gymnasium:Catch-v0",
         steps=steps,

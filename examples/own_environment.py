@@ -9,7 +9,8 @@ import argparse
 import gymnasium as gym
 import numpy as np
 
-from relive import envs, train
+import relive
+from relive import envs
 from relive.agents.dqn import DQNConfig
 
 
@@ -60,7 +61,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=30_000)
     steps = parser.parse_args().steps
     config = DQNConfig(gamma=0.95, epsilon_steps=steps // 3, learning_starts=500, hidden=(64, 64))
-    train.run(
+    relive.train(
         config,
         env="ferry",
         steps=steps,

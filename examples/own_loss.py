@@ -8,7 +8,7 @@ import argparse
 
 from torch.nn import functional as F
 
-from relive import train
+import relive
 from relive.agents.maddpg import MADDPGConfig
 
 
@@ -21,7 +21,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100_000)
     steps = parser.parse_args().steps
-    result = train.run(
+    result = relive.train(
         MADDPGConfig(td_loss=huber),
         env="simple_spread",
         steps=steps,

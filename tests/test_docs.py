@@ -19,9 +19,7 @@ import relive
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md")))]
 MODULES = [
-    module.name
-    for module in pkgutil.walk_packages(relive.__path__, "relive.")
-    if not module.name.endswith("_core")
+    module.name for module in pkgutil.walk_packages(relive.__path__, "relive.") if not module.name.endswith("_core")
 ]
 
 

@@ -22,14 +22,14 @@ TOGETHER = {
     "agents/mfq_actor": "agents/test_mfq: rows and temperatures",
     "agents/mixing": "agents/test_qmix: its mixers, beside a plain loop",
     "agents/one_agent": "agents/test_dqn: what algorithms of one agent share",
-    "agents/policy_modules": "train/test_export: modules for other programs",
+    "agents/policy_modules": "training/test_export: modules for other programs",
     "agents/presets": "agents/test_qmix_settings: one list of them",
     "agents/q_actor": "agents/test_dqn: its actor",
     "agents/q_networks": "agents/test_qmix: its networks, beside a plain loop",
     "agents/recurrent_q": "agents/test_r2d2: its networks, beside a plain loop",
     "agents/rollout_batches": "agents/test_mappo: its batches, beside a plain loop",
     "agents/sac": "agents/test_td3_sac: one plain loop for both",
-    "agents/search": "train/test_tune: ranges that are searched",
+    "agents/search": "training/test_tune: ranges that are searched",
     "agents/solo_policy": "agents/test_ppo: its policy",
     "agents/state": "agents/test_maddpg: states that go on bit for bit",
     "agents/stochastic_actor": "agents/test_mappo: its actor",
@@ -73,9 +73,9 @@ TOGETHER = {
     "memory/storage/header": "memory/test_mutations: headers that are changed",
     "memory/storage/ram": "memory/test_memory: the default",
     "memory/writing": "memory/test_steps: steps of every shape",
-    "train/cluster": "train/test_cluster_run: needs Ray",
-    "train/remote_evaluation": "train/test_cluster_run: needs Ray",
-    "train/sharded": "train/test_cluster_run: needs Ray",
+    "training/cluster": "training/test_cluster_run: needs Ray",
+    "training/remote_evaluation": "training/test_cluster_run: needs Ray",
+    "training/sharded": "training/test_cluster_run: needs Ray",
 }
 """Modules that are tested together with others: in which file, and why."""
 
@@ -155,10 +155,10 @@ NOTHING_PUBLIC = {
     "envs/test_marines.py": {"_dice", "_start"},
     "envs/test_pool.py": {"_patience", "_workers", "_process"},
     "memory/test_forget.py": {"_store"},
-    "train/test_actors.py": {"_Board", "_Published"},
-    "train/test_cluster_run.py": {"_RemoteActor"},
-    "train/test_own_parts.py": {"_perceptrons"},
-    "train/test_policy.py": {"_actor"},
+    "training/test_actors.py": {"_Board", "_Published"},
+    "training/test_cluster_run.py": {"_RemoteActor"},
+    "training/test_own_parts.py": {"_perceptrons"},
+    "training/test_policy.py": {"_actor"},
 }
 """What these files look at for want of a public way; the list may only become shorter."""
 

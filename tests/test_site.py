@@ -22,7 +22,7 @@ import relive
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
-LISTED = ["relive.envs", "relive.train", "relive.learn", "relive.distributed", "relive.memory.targets"]
+LISTED = ["relive.envs", "relive.training", "relive.learn", "relive.distributed", "relive.memory.targets"]
 
 
 class Page(HTMLParser):

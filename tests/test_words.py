@@ -68,7 +68,7 @@ PHRASES = (
 """Home-made sentences, in sources and in pages."""
 
 ALLOWED: dict[str, set[str]] = {
-    "src/relive/train/tune.py": {"warmup"},  # Optuna's n_warmup_steps
+    "src/relive/training/tune.py": {"warmup"},  # Optuna's n_warmup_steps
 }
 """Names that are another project's, by file or folder."""
 

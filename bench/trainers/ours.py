@@ -9,15 +9,15 @@ from typing import Any
 
 from clock import Clock
 
+import relive
 from relive.cli.process import settle_process
-from relive.train import run
 
 
 def train(algorithm: Any, env: str, envs: int, clock: Clock, **options: Any) -> None:
     """Train until the clock ends it; by torch alone if the command line has ``--no-kernels``."""
     settle_process(1)
     with tempfile.TemporaryDirectory() as folder:
-        run(
+        relive.train(
             algorithm,
             env=env,
             folder=Path(folder) / "run",

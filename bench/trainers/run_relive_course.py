@@ -12,8 +12,8 @@ from typing import Any
 
 from relive.agents.registry import find
 from relive.cli.process import settle_process
-from relive.train import RunConfig, run
-from relive.train.callbacks import RunState
+from relive.training import RunConfig, train
+from relive.training.callbacks import RunState
 
 
 class Course:
@@ -43,7 +43,7 @@ def main() -> None:
     config = RunConfig(steps=10**8, save_every=0, video=False, **settings)
     with tempfile.TemporaryDirectory() as folder:
         course = Course(float(score), float(most))
-        run(find(name), "simple_spread", folder=Path(folder) / "run", config=config, callbacks=(course,))
+        train(find(name), "simple_spread", folder=Path(folder) / "run", config=config, callbacks=(course,))
 
 
 main()

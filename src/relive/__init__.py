@@ -38,8 +38,9 @@ from relive.schema import Field, Group, Schema
 from relive.tensors import to_torch
 
 if _typing.TYPE_CHECKING:
-    from relive import distributed
-    from relive.train.policy import load_policy
+    from relive import agents, distributed, envs
+    from relive.training import resume, train
+    from relive.training.policy import load_policy
     from relive.web.start import serve
 
 __version__ = "0.1.0"
@@ -70,24 +71,36 @@ __all__ = [
     "Uniform",
     "Window",
     "Writer",
+    "agents",
     "distributed",
+    "envs",
     "errors",
     "load_policy",
+    "resume",
     "serve",
     "targets",
     "to_torch",
+    "train",
 ]
 
 
+_LATE = {  # imported when they are asked for: they need torch, Gymnasium, Ray or Starlette, which nothing above does
+    "agents": "relive.agents",
+    "distributed": "relive.distributed",
+    "envs": "relive.envs",
+    "load_policy": "relive.training.policy",
+    "resume": "relive.training",
+    "serve": "relive.web.start",
+    "train": "relive.training",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name == "load_policy":  # needs torch, which nothing else here does
-        from relive.train.policy import load_policy
+    if name not in _LATE:
+        raise AttributeError(f"module 'relive' has no attribute {name!r}")
+    module = _importlib.import_module(_LATE[name])
+    return module if module.__name__ == f"relive.{name}" else getattr(module, name)
 
-        return load_policy
-    if name == "serve":  # needs Starlette and uvicorn
-        from relive.web.start import serve
 
-        return serve
-    if name == "distributed":  # for Ray
-        return _importlib.import_module("relive.distributed")
-    raise AttributeError(f"module 'relive' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -13,13 +13,13 @@ from maddpg_plain import filled, stacks
 from relive import envs
 from relive.agents.maddpg import MADDPG, MADDPGConfig
 from relive.tensors import to_torch
-from relive.train import run
-from relive.train.checkpoint import load_memory
+from relive.training import train
+from relive.training.checkpoint import load_memory
 
 
 def test_a_member_plays_whole_episodes_and_rows_say_which(tmp_path: Path) -> None:
     config = MADDPGConfig(ensemble=3, learning_starts=200, batch_size=32)
-    run(config, env="simple_tag", folder=tmp_path / "run", steps=1600, num_envs=4, eval_every=1600, video=False)
+    train(config, env="simple_tag", folder=tmp_path / "run", steps=1600, num_envs=4, eval_every=1600, video=False)
     memory = load_memory(tmp_path / "run")
     for key, agents in (("adversary/ensemble_index", 3), ("agent/ensemble_index", 1)):
         episodes = memory[key].reshape(4, 16, 26, agents)[:, :, :25]  # each has a row more for its last observation

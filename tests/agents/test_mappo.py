@@ -18,7 +18,7 @@ from relive.agents.registry import find
 from relive.errors import OptionError
 from relive.learn.agent_networks import Packed
 from relive.tensors import from_env
-from relive.train.export import load_agents, save_agents
+from relive.training.export import load_agents, save_agents
 
 SMALL: dict[str, Any] = {
     "hidden": (7,),

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
-from relive import envs, train
+import relive
+from relive import envs
 from relive.agents.qmix import QMIXConfig
 from relive.errors import OptionError
 
@@ -127,6 +128,6 @@ def test_opponents_are_no_team(tmp_path: Path) -> None:
     with pytest.warns(
         UserWarning, match=r"^qmix learns the sum of the rewards of adversary, agent, as one team\. For opponents"
     ):
-        train.run(QMIXConfig(hidden=8), "simple_tag", folder=tmp_path / "run", **few)
-    train.run(QMIXConfig(hidden=8, mixer="none"), "simple_tag", folder=tmp_path / "alone", **few)  # warns of nothing
-    train.run(QMIXConfig(hidden=8), "simple_speaker_listener", folder=tmp_path / "team", **few)  # nor of a team
+        relive.train(QMIXConfig(hidden=8), "simple_tag", folder=tmp_path / "run", **few)
+    relive.train(QMIXConfig(hidden=8, mixer="none"), "simple_tag", folder=tmp_path / "alone", **few)  # warns of nothing
+    relive.train(QMIXConfig(hidden=8), "simple_speaker_listener", folder=tmp_path / "team", **few)  # nor of a team

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import relive as rl
-from relive import cli, train
+from relive import cli
 from relive.agents import registry
 from relive.agents.maddpg import MADDPGConfig
 from relive.cli.importing import import_typed
-from relive.train import checkpoint
-from relive.train.config_file import read_config
+from relive.training import checkpoint
+from relive.training.config_file import read_config
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_algorithm.py"
 FEW = ["--num-envs", "4", "--eval-every", "1000", "--eval-episodes", "4", "--save-every", "500", "--no-video"]
@@ -160,10 +160,10 @@ def test_modules_are_remembered_without_being_named(folder: Path) -> None:
     import own_world  # type: ignore[import-not-found]  # noqa: F401
 
     few: dict[str, Any] = {"num_envs": 2, "steps": 100, "eval_episodes": 2, "video": False}
-    train.run(own_algorithm.ReinforceConfig(), "corridor", folder=folder / "mine", **few)
+    rl.train(own_algorithm.ReinforceConfig(), "corridor", folder=folder / "mine", **few)
     assert read_config(folder / "mine" / "config.toml")[2].imports == ("own_algorithm", "own_world")
-    train.resume(folder / "mine", steps=200)  # what is imported needs no consent
-    train.run(MADDPGConfig(hidden=(8,)), "simple", folder=folder / "ours", **few)
+    rl.resume(folder / "mine", steps=200)  # what is imported needs no consent
+    rl.train(MADDPGConfig(hidden=(8,)), "simple", folder=folder / "ours", **few)
     assert read_config(folder / "ours" / "config.toml")[2].imports == ()
 
 
@@ -202,9 +202,7 @@ def test_what_cannot_be_registered(make: Any, name: str, message: str) -> None:
 
 
 def test_a_name_that_is_taken(folder: Path) -> None:
-    with pytest.raises(
-        rl.errors.OptionError, match=r"^name must not be taken, got 'maddpg'\. relive\.agents\.maddpg"
-    ):
+    with pytest.raises(rl.errors.OptionError, match=r"^name must not be taken, got 'maddpg'\. relive\.agents\.maddpg"):
 
         @registry.register("maddpg")
         @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from small_runs import three_seeds
 
-from relive import cli, train
+from relive import cli, training
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def test_inspecting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixt
     out = tmp_path / "memory.png"
     assert cli.main(["inspect", str(runs[0]), "--out", str(out)]) == 0
     text = capsys.readouterr().out
-    memory = train.checkpoint.load_memory(runs[0])
+    memory = training.checkpoint.load_memory(runs[0])
     assert f"{len(memory):,} steps, {memory.used_nbytes / 2**20:.1f} MiB; room for 2,000 rows in 8 lanes" in text
     assert "obs     float32[3, 18]         216 bytes a row  observed" in text
     episodes = memory.episodes

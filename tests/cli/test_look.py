@@ -13,10 +13,11 @@ from matplotlib import pyplot as plt
 from PIL import Image
 from small_runs import three_seeds
 
-from relive import cli, train
+import relive
+from relive import cli
 from relive.agents.maddpg import MADDPGConfig
-from relive.train.loggers import read_metrics
-from relive.train.replay import load_run
+from relive.training.loggers import read_metrics
+from relive.training.replay import load_run
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 
@@ -104,6 +105,6 @@ def test_an_environment_that_cannot_be_drawn(tmp_path: Path, capsys: Any) -> Non
 
     folder = tmp_path / "run"
     with pytest.warns(UserWarning, match="telltale could not be recorded: environment must be one that can be drawn"):
-        train.run(SMALL, "telltale", folder=folder, steps=100, **{**FEW, "video": True})
+        relive.train(SMALL, "telltale", folder=folder, steps=100, **{**FEW, "video": True})
     assert cli.main(["watch", str(folder)]) == 2
     assert "environment must be one that can be drawn, got 'Telltale'" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from relive.cli import progress
 from relive.cli.progress import Clock, time_text, with_progress
-from relive.train import Result
+from relive.training import Result
 
 
 def test_a_bar_is_not_drawn_at_every_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -13,8 +13,8 @@ from relive.agents.coma import COMAConfig
 from relive.agents.mappo import MAPPOConfig
 from relive.agents.qmix import QMIXConfig
 from relive.cli import pymarl
-from relive.train import RunConfig
-from relive.train.config_file import read_config
+from relive.training import RunConfig
+from relive.training.config_file import read_config
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import relive as rl
 from relive import cli
 from relive.agents.registry import algorithms
 from relive.cli.flags import parsed_settings
-from relive.train import RunConfig
-from relive.train.config_file import read_config
-from relive.train.loggers import read_metrics
+from relive.training import RunConfig
+from relive.training.config_file import read_config
+from relive.training.loggers import read_metrics
 
 SHORT = "--num-envs 8 --eval-episodes 3 --batch-size 32 --hidden 8 --learning-starts 200 --no-video"
 

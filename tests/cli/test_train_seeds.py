@@ -8,7 +8,7 @@ import pytest
 
 import relive as rl
 from relive import cli
-from relive.train.replay import load_run
+from relive.training.replay import load_run
 
 
 def test_seeds_become_one_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

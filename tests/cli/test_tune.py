@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from relive import cli
-from relive.train.config_file import read_config
+from relive.training.config_file import read_config
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

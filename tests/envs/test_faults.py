@@ -14,7 +14,6 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 import relive as rl
-from relive import train
 from relive.agents.maddpg import MADDPGConfig
 from relive.envs import registry
 from relive.envs.adapters import FromGymnasium, FromPettingZoo, SyncEnvs
@@ -81,7 +80,7 @@ FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_epi
 @pytest.mark.parametrize(("fault", "field", "value"), [("obs", "obs", "nan"), ("reward", "reward", "inf")])
 def test_what_is_not_finite_is_named(faulty: Any, fault: str, field: str, value: str, tmp_path: Path) -> None:
     with pytest.raises(rl.errors.EnvError) as caught:
-        train.run(SMALL, "faulty", folder=tmp_path / "run", env_options={"fault": fault}, **FEW)
+        rl.train(SMALL, "faulty", folder=tmp_path / "run", env_options={"fault": fault}, **FEW)
     number = {"obs": "1 of faulty after 3", "reward": "1 of faulty after 2"}[field]  # in the evaluation before step 0
     assert str(caught.value) == (
         f"{field} of right in environment {number} steps must be finite, got {value}. "
@@ -136,7 +135,7 @@ def test_an_evaluation_ends_where_episodes_do_not(faulty: Any, tmp_path: Path) -
     with pytest.warns(
         UserWarning, match=r"2 of 2 episodes of faulty did not end within 30 steps and count as they are"
     ):
-        result = train.run(SMALL, "faulty", folder=tmp_path / "run", **few)
+        result = rl.train(SMALL, "faulty", folder=tmp_path / "run", **few)
     assert result.metrics["length"] == 30
 
 
@@ -152,7 +151,7 @@ def test_a_removed_tensorboard_ends_no_run(tmp_path: Path) -> None:
             removed.append(steps)
 
     with pytest.warns(UserWarning, match="tensorboard is not written to any more"):
-        result = train.run(SMALL, "simple_spread", folder=tmp_path / "run", progress=progress, **{**FEW, "steps": 600})
+        result = rl.train(SMALL, "simple_spread", folder=tmp_path / "run", progress=progress, **{**FEW, "steps": 600})
     assert removed
     assert result.steps == 600
 
@@ -181,7 +180,7 @@ def test_environments_of_ones_own_and_vectors_too(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
     rl.envs.register("own", Own)
     with pytest.raises(rl.errors.EnvError) as caught:
-        train.run(SMALL, "own", folder=tmp_path / "run", **FEW)
+        rl.train(SMALL, "own", folder=tmp_path / "run", **FEW)
     assert str(caught.value).startswith("step of simple_spread must not raise, got Traceback")
     assert str(caught.value).endswith("ZeroDivisionError: of its own")
     module = types.ModuleType("test_faults_world")

@@ -38,7 +38,7 @@ def test_names_of_functions() -> None:
         (
             GIVEN,
             "encoder must be given again, since it has no name to import it by, got '(given in Python)'. "
-            "Pass networks={'encoder': ...}.",
+            "Pass it again: encoder=...",
         ),
     ],
 )

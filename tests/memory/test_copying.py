@@ -62,9 +62,7 @@ def test_a_newer_snapshot_is_not_written_over(tmp_path: Path) -> None:
     before = sorted((path.name, path.read_bytes()) for path in (tmp_path / "saved").iterdir())
     with pytest.raises(rl.errors.SnapshotError) as caught:
         memory.save(tmp_path / "saved")
-    assert str(caught.value) == (
-        f"{path} must be of format version 1, got 2. Use a newer relive, or another folder."
-    )
+    assert str(caught.value) == (f"{path} must be of format version 1, got 2. Use a newer relive, or another folder.")
     assert sorted((path.name, path.read_bytes()) for path in (tmp_path / "saved").iterdir()) == before
 
 

@@ -312,9 +312,7 @@ def test_a_segment_that_nobody_uses_can_be_swept(name: str) -> None:
     subprocess.run([sys.executable, "-c", CRASH.format(""), name], check=False)
     used = f"{name}-used"
     with small(used):
-        out = subprocess.run(
-            [sys.executable, "-m", "relive.sweep"], check=True, capture_output=True, text=True
-        ).stdout
+        out = subprocess.run([sys.executable, "-m", "relive.sweep"], check=True, capture_output=True, text=True).stdout
         assert name in out
         assert used not in out
         assert there(used)

@@ -6,6 +6,7 @@ from pathlib import Path
 from asking import get
 from made_runs import write_run
 
+import relive
 from relive.web.app import rest_after
 from relive.web.start import Page
 
@@ -24,11 +25,10 @@ def test_memories_answer(page: Page) -> None:
 
 
 def test_checkpoints_are_looked_into(tmp_path: Path) -> None:
-    from relive import train
     from relive.agents.dqn import DQNConfig
 
     how = {"eval_episodes": 2, "eval_every": 500, "video": False, "log": ()}
-    train.run(DQNConfig(hidden=(8,)), "CartPole-v1", folder=tmp_path / "runs" / "a", steps=500, **how)
+    relive.train(DQNConfig(hidden=(8,)), "CartPole-v1", folder=tmp_path / "runs" / "a", steps=500, **how)
     write_run(tmp_path / "runs" / "b", 1)
     with Page(tmp_path / "runs", {}).start() as page:
         found = json.loads(get(page, "/api/memory?memory=a")[2])

@@ -33,7 +33,6 @@ from relive.agents.settings import (
 )
 from relive.agents.state import Networks, as_floats
 from relive.agents.stochastic_actor import Acting, StochasticLearner, row_fields
-from relive.arrays import Arrays
 from relive.envs.interface import AgentGroup, Env
 from relive.errors import OptionError
 from relive.learn.agent_networks import Packed
@@ -44,6 +43,7 @@ from relive.learn.polyak import target_of
 from relive.learn.schedules import linear
 from relive.memory import Rollout, Storage
 from relive.tensors import to_torch
+from relive.types import Arrays
 
 __all__ = ["COMA", "COMAConfig"]
 

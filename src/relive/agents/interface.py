@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, final, runtime
 import torch
 from torch import Tensor, nn
 
-from relive.arrays import Array, Arrays
 from relive.envs.interface import Env
 from relive.memory import Memory, Rollout, Storage
+from relive.types import Array, Arrays
 
 __all__ = ["Actor", "Algorithm", "Experience", "Exports", "Learner", "Schedule", "Weights"]
 

@@ -23,7 +23,6 @@ from relive.agents.search import Choice, Range, SearchSpace
 from relive.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings
 from relive.agents.state import NetworkLearner, Networks, Trained, as_floats
 from relive.agents.transitions import GroupBatch, GroupReader
-from relive.arrays import Arrays
 from relive.envs.interface import AgentGroup, Env
 from relive.errors import OptionError
 from relive.learn.actions import action_head
@@ -37,6 +36,7 @@ from relive.learn.schedules import linear
 from relive.memory import Memory, Storage
 from relive.schema import Field
 from relive.tensors import to_torch
+from relive.types import Arrays
 
 __all__ = ["MADDPG", "MADDPGConfig"]
 

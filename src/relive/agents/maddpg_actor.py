@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from relive.agents.state import NetworkActor, below
 from relive.agents.transitions import GroupReader
-from relive.arrays import Array, Arrays
 from relive.learn.exploration import GaussianNoise, Noise, OrnsteinUhlenbeck
 from relive.learn.policies import Policy
 from relive.learn.schedules import linear
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 if TYPE_CHECKING:
     from relive.agents.maddpg import MADDPGConfig

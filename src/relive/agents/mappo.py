@@ -23,7 +23,6 @@ from relive.agents.search import Choice, Range, SearchSpace
 from relive.agents.settings import PPOSettings, network_options, recurrent_size
 from relive.agents.state import Networks, mean_metrics
 from relive.agents.stochastic_actor import Acting, StochasticLearner, row_fields
-from relive.arrays import Arrays
 from relive.envs.interface import AgentGroup, Env
 from relive.errors import OptionError
 from relive.learn.agent_networks import Packed
@@ -33,6 +32,7 @@ from relive.learn.polyak import target_of
 from relive.learn.schedules import linear
 from relive.memory import Rollout, Storage
 from relive.tensors import to_torch
+from relive.types import Arrays
 
 __all__ = ["MAPPO", "MAPPOConfig"]
 

@@ -30,7 +30,6 @@ from relive.agents.settings import (
 )
 from relive.agents.state import Networks, Trained, as_floats
 from relive.agents.stochastic_actor import Acting, StochasticLearner
-from relive.arrays import Arrays
 from relive.envs.interface import AgentGroup, Env
 from relive.errors import OptionError
 from relive.learn.critics import Temperature
@@ -41,6 +40,7 @@ from relive.learn.polyak import target_of
 from relive.learn.schedules import linear
 from relive.memory import Memory, Storage
 from relive.tensors import to_torch
+from relive.types import Arrays
 
 __all__ = ["MASAC", "MASACConfig"]
 

@@ -24,7 +24,6 @@ from relive.agents.replay import replay_memory
 from relive.agents.search import Choice, Range, SearchSpace
 from relive.agents.settings import NetworkSettings, OptimizerSettings, ReplaySettings, network_options
 from relive.agents.state import NetworkLearner, Networks, Trained, as_floats
-from relive.arrays import Arrays
 from relive.envs.interface import AgentGroup, Env
 from relive.errors import OptionError
 from relive.learn.agent_networks import AgentNetworks
@@ -36,6 +35,7 @@ from relive.learn.polyak import target_of
 from relive.learn.schedules import linear
 from relive.memory import Memory, Storage
 from relive.tensors import to_torch
+from relive.types import Arrays
 
 __all__ = ["MFQ", "MFQConfig", "QNetwork"]
 

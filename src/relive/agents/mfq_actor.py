@@ -10,8 +10,8 @@ from torch import nn
 
 from relive.agents.mean_field import MeanField
 from relive.agents.state import NetworkActor
-from relive.arrays import Array, Arrays
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 __all__ = ["MFQActor"]
 

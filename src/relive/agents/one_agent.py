@@ -18,12 +18,12 @@ from relive.agents.interface import Schedule
 from relive.agents.replay import replay_memory
 from relive.agents.settings import HindsightSettings, NetworkSettings, OptimizerSettings, PERSettings, ReplaySettings
 from relive.agents.state import NetworkLearner, Networks, as_floats
-from relive.arrays import Array, ArrayLike, Arrays
 from relive.envs.interface import Env, Goals
 from relive.errors import OptionError
 from relive.learn.schedules import linear
 from relive.memory import Batch, FrameStack, Hindsight, Memory, Storage
 from relive.tensors import TensorBatch, to_torch
+from relive.types import Array, ArrayLike, Arrays
 
 __all__ = ["ActorCriticSettings", "Frames", "TransitionLearner", "TransitionSettings", "observed_space"]
 

@@ -23,7 +23,6 @@ from relive.agents.search import Choice, Range, SearchSpace
 from relive.agents.settings import PPOSettings, network_options, recurrent_size
 from relive.agents.solo_policy import ActorCritic, SoloActor, row_fields
 from relive.agents.state import NetworkLearner, Networks, mean_metrics
-from relive.arrays import Arrays
 from relive.envs.interface import Env
 from relive.learn.agent_networks import Packed
 from relive.learn.factories import resolve
@@ -32,6 +31,7 @@ from relive.learn.running_stats import RunningMeanStd
 from relive.learn.schedules import linear
 from relive.memory import Rollout, Storage
 from relive.tensors import to_torch
+from relive.types import Arrays
 
 __all__ = ["PPO", "PPOConfig"]
 

@@ -11,10 +11,10 @@ import torch
 from relive.agents.interface import Weights
 from relive.agents.one_agent import Frames
 from relive.agents.state import NetworkActor
-from relive.arrays import Array, Arrays
 from relive.learn.noisy import draw_noise, without_noise
 from relive.learn.q_network import QNetwork
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 __all__ = ["QActor"]
 

@@ -29,7 +29,6 @@ from relive.agents.reward_stats import RewardStats
 from relive.agents.search import Choice, Range, SearchSpace
 from relive.agents.settings import EpsilonSettings
 from relive.agents.state import NetworkLearner, Networks, as_floats
-from relive.arrays import Arrays
 from relive.envs.interface import Env
 from relive.errors import OptionError
 from relive.learn.encoders import ENCODERS
@@ -43,6 +42,7 @@ from relive.learn.schedules import linear
 from relive.learn.sequences import PackedEpisodes, pack_sequences
 from relive.memory import Episodes, Memory, Prioritized, Storage, Uniform
 from relive.tensors import to_torch
+from relive.types import Arrays
 
 __all__ = ["QMIX", "QMIXConfig"]
 

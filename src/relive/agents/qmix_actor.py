@@ -9,10 +9,10 @@ from torch import nn
 
 from relive.agents.q_networks import QNetworks
 from relive.agents.state import NetworkActor
-from relive.arrays import Array, Arrays
 from relive.learn.exploration import epsilon_greedy, greedy
 from relive.learn.schedules import linear
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 if TYPE_CHECKING:
     from relive.agents.qmix import QMIXConfig

@@ -23,7 +23,6 @@ from relive.agents.replay import sampler_of
 from relive.agents.search import Choice, Range, SearchSpace
 from relive.agents.settings import EpsilonSettings, QSettings
 from relive.agents.state import NetworkLearner, Networks, as_floats
-from relive.arrays import Arrays
 from relive.envs.interface import Env
 from relive.learn.agent_networks import RNN, Packed, state_size
 from relive.learn.encoders import ENCODERS
@@ -36,6 +35,7 @@ from relive.learn.sequences import Spans, pack_spans
 from relive.memory import Memory, Sequence, Storage
 from relive.schema import Field
 from relive.tensors import map_tensors, to_torch
+from relive.types import Arrays
 
 __all__ = ["R2D2", "R2D2Config"]
 

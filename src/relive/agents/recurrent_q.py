@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from relive.agents.one_agent import Frames
 from relive.agents.state import NetworkActor
-from relive.arrays import Array, Arrays
 from relive.errors import OptionError
 from relive.learn.agent_networks import RNN, AgentNetworks, Packed
 from relive.learn.encoders import Encoder, EncoderFactory
 from relive.learn.exploration import epsilon_greedy, greedy
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 __all__ = ["RecurrentQ", "RecurrentQActor"]
 

@@ -20,7 +20,7 @@ from relive.agents.r2d2 import R2D2Config
 from relive.agents.sac import SACConfig
 from relive.agents.td3 import TD3Config
 from relive.errors import OptionError
-from relive.wording import did_you_mean
+from relive.messages import did_you_mean
 
 __all__ = ["algorithms", "default_num_envs", "find", "register", "summary"]
 

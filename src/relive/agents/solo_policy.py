@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from relive.agents.actor_critic import ObsNorm
 from relive.agents.state import NetworkActor
-from relive.arrays import Array, Arrays
 from relive.envs.interface import AgentGroup
 from relive.learn.agent_networks import AgentNetworks, Packed
 from relive.learn.distributions import Distribution
@@ -19,6 +18,7 @@ from relive.learn.policy_heads import ChoicePolicy, policy_head
 from relive.learn.value_norm import ValueNorm
 from relive.schema import Field
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 __all__ = ["ActorCritic", "Outcome", "SoloActor", "row_fields"]
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from relive.agents.interface import Weights
-from relive.arrays import Array
 from relive.learn.optimizers import (
     clip_grad_norm_each_,
     load_optimizer,
@@ -22,6 +21,7 @@ from relive.learn.optimizers import (
     set_lr,
 )
 from relive.learn.polyak import Polyak
+from relive.types import Array
 
 __all__ = ["NetworkActor", "NetworkLearner", "Networks", "Trained", "as_floats", "below", "load_newer", "mean_metrics"]
 

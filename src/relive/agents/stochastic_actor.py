@@ -13,11 +13,11 @@ from relive.agents.actor_critic import ObsNorm, StochasticPolicy, ValueCritic, o
 from relive.agents.mean_field import MeanField
 from relive.agents.policy_modules import LikeliestPolicy
 from relive.agents.state import NetworkActor, NetworkLearner
-from relive.arrays import Array, Arrays
 from relive.envs.interface import AgentGroup
 from relive.learn.policy_heads import policy_head
 from relive.schema import Field
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 __all__ = ["Acting", "StochasticActor", "StochasticLearner", "row_fields"]
 

@@ -10,7 +10,6 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from relive.agents.state import NetworkActor, below
-from relive.arrays import Array, Arrays
 from relive.envs.interface import AgentGroup
 from relive.errors import OptionError
 from relive.learn.actions import BoxActions
@@ -19,6 +18,7 @@ from relive.learn.exploration import GaussianNoise, OrnsteinUhlenbeck
 from relive.learn.factories import NetworkFactory, custom_network
 from relive.learn.networks import Copies, StackedMLP
 from relive.tensors import from_env
+from relive.types import Array, Arrays
 
 __all__ = ["NOISES", "DeterministicActor", "TanhPolicy", "continuous"]
 

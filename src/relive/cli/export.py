@@ -6,9 +6,9 @@ from pathlib import Path
 
 from relive.cli.importing import import_from_here
 from relive.errors import OptionError
-from relive.train.export import save_agents, to_onnx, to_torch_export
-from relive.train.policy import load_policy
-from relive.train.replay import load_run
+from relive.training.export import save_agents, to_onnx, to_torch_export
+from relive.training.policy import load_policy
+from relive.training.replay import load_run
 
 __all__ = ["export"]
 

@@ -18,20 +18,12 @@ import tyro
 from relive.agents import registry
 from relive.cli.importing import taken
 from relive.errors import OptionError
-from relive.train import RunConfig
-from relive.wording import did_you_mean
+from relive.messages import did_you_mean
+from relive.training import RunConfig
+from relive.training.settings import SYNONYMS
 
 __all__ = ["Flags", "parsed_settings", "whole_number"]
 
-_SYNONYMS = {
-    "learning_rate": ("lr", "actor_lr", "critic_lr"),
-    "total_timesteps": ("steps",),
-    "n_envs": ("num_envs",),
-    "buffer_size": ("capacity",),
-    "discount": ("gamma",),
-    "n_steps": ("rollout", "n_step"),
-}
-"""Other libraries' names of settings."""
 _OTHERS = {
     "folder": "The run's folder, instead of a new one under runs/.",
     "option": "An option of the environment, such as N=5; may be repeated.",
@@ -173,7 +165,7 @@ def _refuse_synonyms(arguments: list[str], known: Set[str]) -> None:
     for argument in arguments:
         flag = argument.partition("=")[0]
         name = flag.removeprefix("--").replace("-", "_")
-        meant = [f"--{each.replace('_', '-')}" for each in _SYNONYMS.get(name, ()) if each in known]
+        meant = [f"--{each.replace('_', '-')}" for each in SYNONYMS.get(name, ()) if each in known]
         if flag.startswith("--") and name not in known and meant:
             raise OptionError("flag", "be one of this algorithm's", flag, f"Did you mean {' or '.join(meant)}?")
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from relive.errors import OptionError
-from relive.train.trust import import_modules
+from relive.training.trust import import_modules
 
 __all__ = ["import_from_here", "import_typed", "taken"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from relive.errors import RunError
 from relive.memory import Memory, Prioritized
-from relive.train import checkpoint
-from relive.train.pictures import save_picture
-from relive.train.style import add_caption, styled
+from relive.training import checkpoint
+from relive.training.pictures import save_picture
+from relive.training.style import add_caption, styled
 
 __all__ = ["inspect"]
 

@@ -11,13 +11,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from relive.atomic_files import remove_symlink
 from relive.cli.importing import import_from_here
 from relive.envs.video import save_video
 from relive.errors import OptionError
-from relive.files import own
-from relive.train.config_file import seed_folders
-from relive.train.curves import bootstrap_ci, draw_runs
-from relive.train.replay import load_run
+from relive.training.config_file import seed_folders
+from relive.training.curves import bootstrap_ci, draw_runs
+from relive.training.replay import load_run
 
 __all__ = ["evaluate", "plot", "watch"]
 
@@ -57,7 +57,7 @@ def watch(run: Path, out: Path | None, seed: int | None, fps: float | None, *, t
     if out is None and _has_display():
         _show(video.frames, fps)
         return
-    print(save_video(out or own(run / "watch.gif"), video.frames, fps=fps))
+    print(save_video(out or remove_symlink(run / "watch.gif"), video.frames, fps=fps))
 
 
 def plot(runs: Sequence[Path], out: Path, labels: Sequence[str]) -> None:

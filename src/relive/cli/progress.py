@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from relive.train import Result
-from relive.train.loop import Progress
-from relive.train.metrics import evaluations
+from relive.training import Result
+from relive.training.loop import Progress
+from relive.training.metrics import evaluations
 
 __all__ = ["Clock", "metrics_text", "time_text", "with_progress"]
 

@@ -15,7 +15,7 @@ from relive.cli.pymarl_words import CONFIGS, RUN, SWITCHES, Words, like, one_of,
 from relive.cli.train import notified_run
 from relive.envs import particle
 from relive.errors import OptionError
-from relive.train import RunConfig
+from relive.training import RunConfig
 
 __all__ = ["pymarl"]
 

@@ -11,7 +11,7 @@ from relive.agents.mappo import MAPPOConfig
 from relive.agents.qmix import QMIXConfig
 from relive.agents.registry import find
 from relive.errors import OptionError
-from relive.wording import did_you_mean
+from relive.messages import did_you_mean
 
 __all__ = ["CONFIGS", "RUN", "SWITCHES", "Words", "like", "one_of", "only", "unknown"]
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from relive import training
 from relive.agents import registry
 from relive.cli.flags import Flags, parsed_settings, whole_number
 from relive.cli.importing import import_from_here, import_typed, taken
@@ -15,11 +16,11 @@ from relive.cli.process import settle_process
 from relive.cli.progress import metrics_text, with_progress
 from relive.errors import OptionError
 from relive.learn.factories import named_module
-from relive.train import Result, RunConfig, checkpoint, resume, run
-from relive.train.config_file import describe, read_config, same_settings, with_imports
-from relive.train.curves import draw_runs
-from relive.train.loop import new_folder
-from relive.train.settings import as_data, resolved
+from relive.training import Result, RunConfig, checkpoint
+from relive.training.config_file import describe, read_config, same_settings, with_imports
+from relive.training.curves import draw_runs
+from relive.training.loop import new_folder
+from relive.training.settings import as_data, resolved
 
 __all__ = ["notified_run", "train"]
 
@@ -87,7 +88,9 @@ def train(arguments: Sequence[str]) -> int:
 def notified_run(algorithm: Any, env: str, settings: RunConfig, folder: Path | None = None) -> int:
     """One run with progress; returns the exit code."""
     return _report(
-        with_progress(lambda progress: run(algorithm, env, config=settings, folder=folder, progress=progress))
+        with_progress(
+            lambda progress: training.train(algorithm, env, config=settings, folder=folder, progress=progress)
+        )
     )
 
 
@@ -101,7 +104,7 @@ def _begun(chosen: Flags, env: str, settings: RunConfig, folder: Path) -> int:
         print(f"  {folder} is done")
         return 0
     # The environment was typed, or trusted.
-    return _report(with_progress(lambda progress: resume(folder, progress=progress, trust=True)))
+    return _report(with_progress(lambda progress: training.resume(folder, progress=progress, trust=True)))
 
 
 def _resume(arguments: list[str], *, trust: bool) -> int:
@@ -113,7 +116,9 @@ def _resume(arguments: list[str], *, trust: bool) -> int:
         rule = "be --steps, --device, --threads, --import or --trust beside --resume"
         raise OptionError("flag", rule, arguments[0], "A resumed run keeps its settings.")
     return _report(
-        with_progress(lambda progress: resume(folder, steps=steps, device=device, progress=progress, trust=trust))
+        with_progress(
+            lambda progress: training.resume(folder, steps=steps, device=device, progress=progress, trust=trust)
+        )
     )
 
 

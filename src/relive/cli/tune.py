@@ -13,11 +13,11 @@ from relive.cli.flags import parsed_settings, whole_number
 from relive.cli.importing import import_from_here, import_typed, taken
 from relive.cli.process import settle_process
 from relive.errors import OptionError
-from relive.train import RunConfig
-from relive.train.config_file import with_imports
-from relive.train.loop import new_folder
-from relive.train.settings import resolved
-from relive.train.tune import Trial, draw_study, tune
+from relive.training import RunConfig
+from relive.training.config_file import with_imports
+from relive.training.loop import new_folder
+from relive.training.settings import resolved
+from relive.training.tune import Trial, draw_study, tune
 
 __all__ = ["tune_command"]
 

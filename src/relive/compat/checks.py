@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import OptionError, Problem, StepError
 from relive.memory.steps import value_of
 from relive.schema import Column
+from relive.types import Array
 
 __all__ = ["at_least", "flags_of", "index", "per_environment", "plain", "stored", "within"]
 

@@ -6,11 +6,11 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.drawing import seed_of
 from relive.errors import SnapshotError
 from relive.memory import Batch, Memory, Window
 from relive.schema import Schema
+from relive.types import Array
 
 __all__ = ["EpisodeRing"]
 

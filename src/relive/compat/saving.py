@@ -15,8 +15,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
+from relive.atomic_files import sync_folder
 from relive.errors import OptionError, ReliveError, SnapshotError
-from relive.files import sync_folder
 from relive.memory import Memory
 from relive.memory.copying import packed, unpacked
 from relive.memory.snapshot.manifest import digest

@@ -10,18 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, final
 
-from relive.arrays import Lanes
+from relive.atomic_files import atomic_write
 from relive.distributed.learner import ShardLearner
 from relive.distributed.ray_start import connect, import_ray
 from relive.distributed.shard import DURABILITIES, STORAGES, Shard, ShardSpec
 from relive.distributed.tally import Ratio, Tally
 from relive.distributed.writer import ShardWriter
 from relive.errors import OptionError, SnapshotError, StorageError
-from relive.files import put
 from relive.memory import Memory, Prioritized, Sampler, Transition, Uniform, Window
 from relive.memory.checks import path as checked_path
 from relive.memory.checks import real, whole
 from relive.schema import Schema
+from relive.types import Lanes
 
 __all__ = ["Shards"]
 
@@ -229,7 +229,7 @@ class Shards:
         tally = self._tally([shard for shard in self.state()["shards"] if shard is not None])
         inserted, sampled, _ = tally.totals
         about["tally"] = {"inserted": {"saved": inserted}, "sampled": {"saved": sampled}, "held": {}, "newest": 0}
-        put(place / _MANIFEST, json.dumps(about).encode())
+        atomic_write(place / _MANIFEST, json.dumps(about).encode())
 
     def _save_shards(self, place: Path, timeout: float) -> None:
         """Snapshots of all shards; those that die meanwhile are asked again once they are back."""

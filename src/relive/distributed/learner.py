@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from relive.arrays import ArrayLike
 from relive.distributed.messages import Update, pack_updates, unpack_batches
 from relive.distributed.ray_start import import_ray
 from relive.distributed.shard import ShardSpec
@@ -21,6 +20,7 @@ from relive.errors import OptionError, StorageError
 from relive.memory import Batch, Memory, Prioritized, Sampler, Shared
 from relive.memory.checks import finite, host, whole
 from relive.memory.samplers import check_beta
+from relive.types import ArrayLike
 
 __all__ = ["ShardLearner"]
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.memory import Batch
 from relive.memory.batch import flat, nested
 from relive.memory.packing import pooled
+from relive.types import Array
 
 __all__ = ["Layout", "Update", "head_of", "pack_batches", "pack_updates", "unpack_batches", "unpack_updates"]
 

@@ -9,13 +9,13 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Lanes, Value
 from relive.distributed.ray_start import import_ray
 from relive.distributed.shard import ShardSpec
 from relive.distributed.tally import Ratio, Tally
 from relive.errors import OptionError, StorageError
 from relive.memory import Memory
 from relive.memory.checks import some_lanes, whole
+from relive.types import Lanes, Value
 
 __all__ = ["ShardWriter"]
 

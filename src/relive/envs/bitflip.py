@@ -7,11 +7,11 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Actions, Array, ArrayLike
 from relive.envs.built_in import BuiltIn
 from relive.envs.dice import Dice
 from relive.envs.interface import AgentGroup, Step, choices, plain_actions, schema_of
 from relive.envs.options import positive
+from relive.types import Actions, Array, ArrayLike
 
 __all__ = ["BitFlip"]
 

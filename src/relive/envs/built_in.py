@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.dice import Dice, seeds_for
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["BuiltIn"]
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import MissingExtra
+from relive.types import Array
 
 try:
     from PIL import Image, ImageDraw, ImageFont

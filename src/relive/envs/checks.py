@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from relive.arrays import Array, Arrays
 from relive.envs.interface import AgentGroup, Env
 from relive.errors import EnvError, ReliveError
+from relive.types import Array, Arrays
 
 __all__ = ["check_finite", "check_shape", "guarded", "own_traceback"]
 

@@ -8,8 +8,8 @@ from typing import final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["Dice", "seeds", "seeds_for"]
 

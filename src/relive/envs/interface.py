@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final, runtime_checkabl
 
 import numpy as np
 
-from relive.arrays import Actions, Array, ArrayLike, Arrays
 from relive.errors import MissingExtra, OptionError
 from relive.schema import Field, Group, Schema
 from relive.schema.spaces import fields_of, stacked
+from relive.types import Actions, Array, ArrayLike, Arrays
 
 try:
     from gymnasium import Space, spaces

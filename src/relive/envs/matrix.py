@@ -8,11 +8,11 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Actions, Array
 from relive.envs.dice import seeds_for
 from relive.envs.interface import AgentGroup, Step, choices, plain_actions, schema_of
 from relive.envs.options import positive
 from relive.errors import OptionError
+from relive.types import Actions, Array
 
 __all__ = ["Climbing", "Penalty"]
 

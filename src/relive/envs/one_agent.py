@@ -7,7 +7,6 @@ from typing import Any, final
 
 from gymnasium import Space
 
-from relive.arrays import Actions, Array
 from relive.envs.interface import (
     AgentGroup,
     Env,
@@ -23,6 +22,7 @@ from relive.envs.interface import (
     schema_of,
 )
 from relive.errors import OptionError
+from relive.types import Actions, Array
 
 __all__ = ["OneAgent"]
 

@@ -17,7 +17,7 @@ from relive.envs.marines import Marines
 from relive.envs.matrix import Climbing, Penalty
 from relive.envs.options import positive
 from relive.errors import OptionError
-from relive.wording import did_you_mean
+from relive.messages import did_you_mean
 
 __all__ = ["Entry", "entries", "find", "full_name", "make", "make_drawable", "register", "registered"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.interface import LegendEntry
 from relive.errors import MissingExtra, OptionError
+from relive.types import Array
 
 __all__ = ["captioned", "save_video"]
 

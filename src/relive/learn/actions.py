@@ -13,9 +13,9 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
-from relive.arrays import Array
 from relive.errors import OptionError
 from relive.learn.distributions import GumbelSoftmax, Simplex, TanhDeterministic
+from relive.types import Array
 
 __all__ = ["ActionHead", "BoxActions", "DiscreteActions", "SimplexActions", "action_head"]
 

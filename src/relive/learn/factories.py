@@ -34,7 +34,7 @@ def resolve(what: str, value: Any, known: Mapping[str, Any]) -> Any:
     if value in known:
         return known[value]
     if value == GIVEN:
-        remedy = f"Pass networks={{{what!r}: ...}}."
+        remedy = f"Pass it again: {what}=..."
         raise OptionError(what, "be given again, since it has no name to import it by", repr(value), remedy)
     module, colon, name = value.partition(":")
     if not colon or not module or not name:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from relive import _core
-from relive.arrays import Array
+from relive.types import Array
 
 __all__ = [
     "ACTIVATIONS",

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from relive.arrays import Array
 from relive.errors import OptionError
 from relive.learn import kernels
 from relive.learn.kernels import ACTIVATIONS, GRUShape, MLPShape, Own
+from relive.types import Array
 
 __all__ = [
     "INITS",

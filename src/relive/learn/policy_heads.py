@@ -10,10 +10,10 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
-from relive.arrays import Array
 from relive.errors import OptionError
 from relive.learn.actions import BoxActions
 from relive.learn.distributions import Categorical, Distribution, Gaussian, MultiCategorical, SquashedGaussian
+from relive.types import Array
 
 __all__ = ["BoxPolicy", "ChoicePolicy", "PolicyHead", "SquashedPolicy", "policy_head"]
 

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from relive.arrays import Array
+from relive.types import Array
 
 __all__ = [
     "AgentSequences",

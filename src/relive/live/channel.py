@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from relive.files import own
+from relive.atomic_files import remove_symlink
 from relive.live.view import View
 
 __all__ = ["Publisher", "ask", "published"]
@@ -46,7 +46,7 @@ class Publisher:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(path))
         self._socket.listen(8)
-        own(self._file).write_text(json.dumps({"socket": str(path), "pid": os.getpid()}))
+        remove_symlink(self._file).write_text(json.dumps({"socket": str(path), "pid": os.getpid()}))
         self._pid = os.getpid()
         threading.Thread(target=self._serve, name="relive-live", daemon=True).start()
 

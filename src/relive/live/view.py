@@ -11,11 +11,11 @@ from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import OptionError, ReliveError, StorageError
 from relive.live.png import encode_png
 from relive.memory import Memory, Prioritized, Rollout
 from relive.memory.batch import flat
+from relive.types import Array
 
 __all__ = ["MemoryView", "View"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self, final
 
-from relive.arrays import Array
+from relive.types import Array
 
 __all__ = ["Batch", "Nest", "describe", "entry", "flat", "nested"]
 

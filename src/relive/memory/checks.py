@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from relive.errors import OptionError, PriorityError
+from relive.messages import brief
 from relive.schema import Schema
-from relive.wording import brief
 
 __all__ = [
     "finite",

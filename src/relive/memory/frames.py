@@ -6,9 +6,9 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array, ArrayLike
 from relive.errors import OptionError
 from relive.memory.checks import host, whole
+from relive.types import Array, ArrayLike
 
 __all__ = ["FrameStack"]
 

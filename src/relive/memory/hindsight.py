@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import OptionError, StaleRows
 from relive.memory.batch import Batch
 from relive.memory.checks import whole
 from relive.memory.memory import Memory
 from relive.memory.windows import NStep, Transition
+from relive.types import Array
 
 __all__ = ["Hindsight"]
 

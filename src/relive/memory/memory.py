@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 
 from relive import _core
-from relive.arrays import Array, ArrayLike, Lanes, Value
 from relive.errors import OptionError
 from relive.memory import checks, refusals
 from relive.memory.batch import Batch, Nest, flat, nested
@@ -25,8 +24,9 @@ from relive.memory.storage import Layout, Ram
 from relive.memory.storage.ground import Closed, Existing, Ground, Storage
 from relive.memory.windows import Transition, Window, rows_read
 from relive.memory.writing import write
+from relive.messages import brief
 from relive.schema import Schema
-from relive.wording import brief
+from relive.types import Array, ArrayLike, Lanes, Value
 
 __all__ = ["Memory"]
 

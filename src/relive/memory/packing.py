@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from relive import _core
-from relive.arrays import Array
 from relive.errors import OptionError
 from relive.schema import Schema
+from relive.types import Array
 
 __all__ = ["Run", "pack", "pooled", "unpack"]
 

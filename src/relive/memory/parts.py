@@ -8,8 +8,8 @@ from relive.errors import OptionError
 from relive.memory.samplers import Sampler
 from relive.memory.storage.ground import Storage
 from relive.memory.windows import Window
+from relive.messages import brief
 from relive.schema import Schema
-from relive.wording import brief
 
 __all__ = ["check_parts"]
 

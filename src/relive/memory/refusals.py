@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from relive.arrays import Array
 from relive.errors import NotEnoughRows, StaleRows
+from relive.types import Array
 
 __all__ = ["not_enough", "stale"]
 

@@ -8,7 +8,6 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array, Lanes, Value
 from relive.errors import NotEnoughRows, OptionError
 from relive.memory import checks
 from relive.memory.batch import Batch, nested
@@ -18,6 +17,7 @@ from relive.memory.storage.ground import Storage
 from relive.memory.targets import gae, n_step_returns
 from relive.memory.targets import normalize as normalized
 from relive.schema import Column, Schema
+from relive.types import Array, Lanes, Value
 
 __all__ = ["Rollout"]
 

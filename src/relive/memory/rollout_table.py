@@ -6,8 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.memory.batch import Batch, nested
+from relive.types import Array
 
 __all__ = ["Table"]
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, final, runtime_checkable
 
 from relive.errors import OptionError
 from relive.memory.checks import is_number, real, whole
-from relive.wording import brief
+from relive.messages import brief
 
 __all__ = ["Linear", "Prioritized", "Recent", "Sampler", "SamplerSpec", "Shuffled", "Uniform"]
 

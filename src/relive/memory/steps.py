@@ -7,11 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import Problem, StepError
 from relive.memory.checks import is_masked
+from relive.messages import brief
 from relive.schema import Column, Schema
-from relive.wording import brief
+from relive.types import Array
 
 __all__ = ["exact", "flatten", "value_of"]
 

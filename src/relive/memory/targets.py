@@ -14,9 +14,9 @@ import math
 import numpy as np
 
 from relive import _core
-from relive.arrays import Array, ArrayLike
 from relive.errors import OptionError
 from relive.memory.checks import host, real
+from relive.types import Array, ArrayLike
 
 __all__ = ["discounted_returns", "gae", "n_step_returns", "normalize", "retrace", "td_lambda", "vtrace"]
 

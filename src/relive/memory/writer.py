@@ -7,12 +7,12 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Lanes, Value
 from relive.errors import OptionError
 from relive.memory.checks import some_lanes
 from relive.memory.storage import Shared
 from relive.memory.writing import write
 from relive.schema import Schema
+from relive.types import Lanes, Value
 
 __all__ = ["Writer"]
 

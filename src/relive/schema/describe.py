@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from relive.errors import SchemaError
+from relive.messages import brief
 from relive.schema.fields import Column, Field, Schema, join_columns, make_column
-from relive.wording import brief
 
 __all__ = ["from_plain", "to_plain"]
 

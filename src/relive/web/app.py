@@ -61,7 +61,7 @@ class Sources:
             return {**self._given[name].answer(asked), "source": "given"}
         if self._runs is None:
             return {"error": f"memory must be one of those here, got {name!r}"}
-        from relive.train import checkpoint
+        from relive.training import checkpoint
 
         folder = self._runs.folder(name)
         found = ask(folder, asked)
@@ -74,7 +74,7 @@ class Sources:
     def _snapshot(self, name: str, folder: Path) -> View:
         """The memory of a run's last checkpoint; one is cached."""
         written = (folder / "checkpoint.json").stat().st_mtime
-        from relive.train import checkpoint
+        from relive.training import checkpoint
 
         if self._opened is None or self._opened[:2] != (name, written):
             self._opened = None

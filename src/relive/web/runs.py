@@ -11,7 +11,7 @@ from typing import Any, final
 
 from relive.errors import OptionError
 from relive.live import published
-from relive.train.status import read_status
+from relive.training.status import read_status
 
 __all__ = ["Runs"]
 

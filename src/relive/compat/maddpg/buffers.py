@@ -6,13 +6,13 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least, flags_of, plain, stored
 from relive.compat.drawing import seed_of
 from relive.compat.saving import Saveable, exclusive
 from relive.errors import MissingExtra, OptionError, Problem, StepError
 from relive.memory import Memory, Uniform
 from relive.schema import Field, Schema
+from relive.types import Array
 
 __all__ = ["Buffer", "PackedMemory", "ReplayMemory"]
 

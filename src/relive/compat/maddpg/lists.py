@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least, flags_of, plain
 from relive.compat.drawing import seed_of
 from relive.compat.nests import in_nest
@@ -15,6 +14,7 @@ from relive.errors import NotEnoughRows, Problem, StepError
 from relive.memory import Memory, Uniform, targets
 from relive.memory.batch import entry
 from relive.schema import Field, Schema
+from relive.types import Array
 
 __all__ = ["PolicyBuffer", "ReplayBuffer"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 
 from relive import envs
-from relive.arrays import Array
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["ListEnv", "make_env"]
 

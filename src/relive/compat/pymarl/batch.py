@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from relive.arrays import Array
 from relive.compat.pymarl.indexing import Some, counted, parsed
 from relive.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
 from relive.compat.pymarl.transforms import OneHot
 from relive.compat.pymarl.values import as_array, as_tensor, fits
+from relive.types import Array
 
 __all__ = ["EpisodeBatch", "chosen"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.drawing import generator
 from relive.compat.pymarl.batch import EpisodeBatch
 from relive.compat.pymarl.replay import ReplayBuffer
@@ -15,6 +14,7 @@ from relive.compat.pymarl.scheme import Preprocess
 from relive.compat.saving import exclusive
 from relive.errors import OptionError, PriorityError
 from relive.memory import Memory
+from relive.types import Array
 
 __all__ = ["PrioritizedReplayBuffer"]
 

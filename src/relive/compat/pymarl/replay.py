@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from relive.arrays import Array
 from relive.compat.drawing import generator
 from relive.compat.pymarl.batch import EpisodeBatch
 from relive.compat.pymarl.indexing import parsed
@@ -19,6 +18,7 @@ from relive.compat.pymarl.values import array_of
 from relive.compat.saving import Saveable, exclusive
 from relive.errors import OptionError
 from relive.memory import Memory
+from relive.types import Array
 
 __all__ = ["ReplayBuffer"]
 

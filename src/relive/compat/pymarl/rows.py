@@ -8,12 +8,12 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import torch
 
-from relive.arrays import Array
 from relive.compat.episodes import EpisodeRing
 from relive.compat.pymarl.scheme import Preprocess, Scheme, shape_of, type_of
 from relive.compat.pymarl.values import array_of
 from relive.memory import Memory, Sequence
 from relive.schema import Field, Schema
+from relive.types import Array
 
 __all__ = ["EpisodeRows"]
 

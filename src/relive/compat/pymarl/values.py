@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from relive.arrays import Array
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["array_of", "as_array", "as_tensor", "fits"]
 

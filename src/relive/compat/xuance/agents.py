@@ -7,11 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import flags_of, plain
 from relive.compat.nests import field_of
 from relive.errors import OptionError, Problem, SchemaError, StepError
 from relive.schema import Field
+from relive.types import Array
 
 __all__ = ["Agents", "Shared", "spaces_by_agent"]
 

@@ -8,7 +8,6 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least, flags_of, per_environment, within
 from relive.compat.nests import field_of, field_of_shape
 from relive.compat.saving import Saveable, exclusive
@@ -17,6 +16,7 @@ from relive.compat.xuance.slots import Slots
 from relive.errors import OptionError, Problem, SchemaError, StepError
 from relive.memory import Memory, Sampler
 from relive.schema import Field
+from relive.types import Array
 
 __all__ = ["Auxiliary", "Buffer", "StepBuffer", "Stored", "image_field"]
 

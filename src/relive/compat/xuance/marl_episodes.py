@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least, index, stored
 from relive.compat.episodes import EpisodeRing
 from relive.compat.nests import in_nest
@@ -18,6 +17,7 @@ from relive.errors import OptionError, Problem, StepError
 from relive.memory import Memory, Sequence
 from relive.memory.batch import entry
 from relive.schema import Field, Schema
+from relive.types import Array
 
 __all__ = ["EpisodesBuffer"]
 

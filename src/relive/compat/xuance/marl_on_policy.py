@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import index, plain
 from relive.compat.saving import exclusive
 from relive.compat.xuance.marl_buffer import FLAG, NUMBER, Kept, StepsBuffer
@@ -15,6 +14,7 @@ from relive.compat.xuance.paths import HasPaths, Paths, advantages
 from relive.compat.xuance.slots import slots_of
 from relive.errors import NotEnoughRows, OptionError
 from relive.memory import targets
+from relive.types import Array
 
 __all__ = ["MARL_OnPolicyBuffer", "MeanField_OnPolicyBuffer", "normalized", "real_values"]
 

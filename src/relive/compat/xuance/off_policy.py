@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least, index, plain
 from relive.compat.drawing import generator
 from relive.compat.nests import field_of
@@ -16,6 +15,7 @@ from relive.compat.xuance.segment_trees import PriorityTree
 from relive.compat.xuance.slots import slots_of
 from relive.errors import NotEnoughRows, OptionError, PriorityError
 from relive.memory import Batch, Memory, Prioritized, Sampler, Uniform
+from relive.types import Array
 
 __all__ = ["DummyOffPolicyBuffer", "DummyOffPolicyBuffer_Atari", "PerOffPolicyBuffer", "Transitions"]
 

@@ -6,12 +6,12 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import index, plain
 from relive.compat.saving import Saveable
 from relive.compat.xuance.slots import Slots
 from relive.errors import OptionError, Problem, StepError
 from relive.memory import Memory, targets
+from relive.types import Array
 
 __all__ = ["HasPaths", "Paths", "advantages", "last_values", "of_agents", "td_lambda_returns"]
 

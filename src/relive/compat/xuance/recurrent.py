@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least, flags_of, within
 from relive.compat.drawing import generator
 from relive.compat.episodes import EpisodeRing
@@ -18,6 +17,7 @@ from relive.errors import NotEnoughRows, Problem, StepError
 from relive.memory import Memory, Sequence
 from relive.memory.batch import entry
 from relive.schema import Field, Schema
+from relive.types import Array
 
 __all__ = ["EpisodeBuffer", "RecurrentOffPolicyBuffer"]
 

@@ -6,13 +6,13 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.drawing import seed_of
 from relive.compat.nests import in_nest
 from relive.errors import OptionError, SnapshotError
 from relive.memory import Batch, Memory, Sampler, Transition, Window
 from relive.memory.batch import entry
 from relive.schema import Field, Schema
+from relive.types import Array
 
 __all__ = ["Slots", "slots_of"]
 

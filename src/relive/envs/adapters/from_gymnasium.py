@@ -11,7 +11,6 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from relive.arrays import Actions, Array
 from relive.envs.adapters.from_gymnasium_agents import FromGymnasiumAgents, has_agents
 from relive.envs.adapters.single_env import Rendered, SingleStep, flat, leaves, nest, seed31
 from relive.envs.adapters.sync import action_rules, check_actions, check_started, final_names
@@ -19,6 +18,7 @@ from relive.envs.checks import check_shape, guarded
 from relive.envs.dice import seeds_for
 from relive.envs.interface import AgentGroup, Step, as_actions, schema_of
 from relive.errors import EnvError, MissingExtra, OptionError
+from relive.types import Actions, Array
 
 __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]
 

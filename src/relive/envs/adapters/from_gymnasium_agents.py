@@ -9,11 +9,11 @@ import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Array
 from relive.envs.adapters.single_env import Rendered, SingleStep, flat, is_number, leaves, nest, seed31, stack
 from relive.envs.checks import check_shape
 from relive.envs.interface import AgentGroup
 from relive.schema.spaces import by_kind
+from relive.types import Array
 
 __all__ = ["FromGymnasiumAgents", "has_agents"]
 

@@ -11,12 +11,12 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Array
 from relive.envs.adapters.single_env import SingleStep, seed31
 from relive.envs.checks import check_shape
 from relive.envs.dice import seeds
 from relive.envs.interface import AgentGroup
 from relive.errors import EnvError, OptionError
+from relive.types import Array
 
 __all__ = ["FromPymarl", "MakePymarl"]
 

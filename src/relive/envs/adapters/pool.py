@@ -14,13 +14,13 @@ from typing import Any, final
 import cloudpickle
 import numpy as np
 
-from relive.arrays import Actions, Array
 from relive.envs.adapters.single_env import SingleEnv, is_number, stack
 from relive.envs.adapters.sync import action_rules, check_actions, check_alike, check_started, final_names, gather
 from relive.envs.checks import own_traceback
 from relive.envs.dice import seeds_for
 from relive.envs.interface import Step, as_actions, schema_of
 from relive.errors import EnvError, OptionError
+from relive.types import Actions, Array
 
 __all__ = ["Pool"]
 

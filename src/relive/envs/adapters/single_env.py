@@ -9,9 +9,9 @@ import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Array
 from relive.envs.interface import AgentGroup
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["Rendered", "SingleEnv", "SingleStep", "flat", "is_number", "leaves", "nest", "seed31", "stack"]
 

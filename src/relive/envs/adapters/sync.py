@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Actions, Array, ArrayLike, Arrays
 from relive.envs.adapters.single_env import SingleEnv, SingleStep, is_number, leaves, stack
 from relive.envs.checks import guarded, own_traceback
 from relive.envs.dice import seeds_for
 from relive.envs.interface import AgentGroup, Goals, HasFrameRate, Step, as_actions, numbers, schema_of
 from relive.errors import EnvError, OptionError, ReliveError
 from relive.schema import Schema
+from relive.types import Actions, Array, ArrayLike, Arrays
 
 __all__ = [
     "ActionRule",

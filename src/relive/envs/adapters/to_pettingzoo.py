@@ -7,9 +7,9 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Array
 from relive.envs.interface import Env, Step, finals
 from relive.errors import MissingExtra, OptionError
+from relive.types import Array
 
 try:
     from pettingzoo import ParallelEnv

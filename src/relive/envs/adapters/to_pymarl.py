@@ -8,9 +8,9 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import spaces
 
-from relive.arrays import Array
 from relive.envs.interface import Env, finals
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["ToPymarl"]
 

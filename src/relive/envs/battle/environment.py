@@ -8,12 +8,12 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Actions, Array
 from relive.envs.battle.rules import ATTACKS, HIT_POINTS, MOVES, WALL, Field
 from relive.envs.built_in import BuiltIn
 from relive.envs.dice import Dice
 from relive.envs.interface import AgentGroup, LegendEntry, Step, choices, notify, plain_actions, schema_of
 from relive.envs.options import positive
+from relive.types import Actions, Array
 
 __all__ = ["Battle"]
 

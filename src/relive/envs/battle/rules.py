@@ -12,8 +12,8 @@ from typing import final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.dice import Dice
+from relive.types import Array
 
 __all__ = ["ATTACKS", "HIT_POINTS", "MOVES", "STAY", "Field", "starts"]
 

@@ -10,8 +10,8 @@ from typing import final
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.dice import Dice
+from relive.types import Array
 
 __all__ = ["ALLY_START", "ATTACK_REACH", "FIELD", "HIT_POINTS", "RADIUS", "SIGHT", "Battle", "walkable"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from relive.arrays import Array
 from relive.envs.canvas import Canvas
 from relive.envs.interface import LegendEntry
 from relive.envs.marines.battle import FIELD, HIT_POINTS, NORTH, RADIUS, SOUTH, Battle
+from relive.types import Array
 
 __all__ = ["LEGEND", "draw"]
 

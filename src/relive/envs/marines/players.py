@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.marines.views import FIRST_ATTACK
+from relive.types import Array
 
 __all__ = ["focus", "nearest", "random"]
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Actions, Array
 from relive.envs.built_in import BuiltIn
 from relive.envs.dice import Dice
 from relive.envs.interface import AgentGroup, LegendEntry, Step, choices, notify, plain_actions, schema_of
@@ -16,6 +15,7 @@ from relive.envs.marines import views
 from relive.envs.marines.battle import HIT_POINTS, Battle
 from relive.envs.options import positive
 from relive.errors import OptionError
+from relive.types import Actions, Array
 
 __all__ = ["Marines"]
 

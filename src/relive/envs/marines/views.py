@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.marines.battle import ATTACK_REACH, FIELD, HIT_POINTS, SIGHT, Battle, walkable
+from relive.types import Array
 
 __all__ = ["FIRST_ATTACK", "MOVES", "available", "obs_size", "observe", "state_of", "state_size"]
 

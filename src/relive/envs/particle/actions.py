@@ -7,10 +7,10 @@ from typing import Any, final
 import numpy as np
 from gymnasium import spaces
 
-from relive.arrays import Array
 from relive.envs.interface import choices, numbers
 from relive.envs.particle.bodies import Agent
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["Controls"]
 

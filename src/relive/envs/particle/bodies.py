@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, final
 
-from relive.arrays import Array
+from relive.types import Array
 
 if TYPE_CHECKING:
     from relive.envs.dice import Dice

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.canvas import Canvas, Paint
 from relive.envs.interface import LegendEntry
 from relive.envs.particle.bodies import Colour
+from relive.types import Array
 
 if TYPE_CHECKING:
     from relive.envs.particle.world import World

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.particle.bodies import Agent, Landmark, Scenario
 from relive.envs.particle.world import World
+from relive.types import Array
 
 __all__ = ["simple"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.options import proportion
 from relive.envs.particle.bodies import Agent, Colour, Landmark, Scenario
 from relive.envs.particle.world import World
+from relive.types import Array
 
 __all__ = ["simple_reference"]
 

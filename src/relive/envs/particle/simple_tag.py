@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.options import positive
 from relive.envs.particle.bodies import Agent, Landmark, Scenario
 from relive.envs.particle.world import World
 from relive.errors import OptionError
+from relive.types import Array
 
 __all__ = ["outside", "simple_tag"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.envs.options import positive
 from relive.envs.particle.bodies import Agent, Landmark, Scenario
 from relive.envs.particle.simple_tag import outside
 from relive.envs.particle.world import World
+from relive.types import Array
 
 __all__ = ["simple_world_comm"]
 

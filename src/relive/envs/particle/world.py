@@ -12,13 +12,13 @@ from typing import Any, final
 import numpy as np
 from gymnasium import Space, spaces
 
-from relive.arrays import Actions, Array
 from relive.envs.built_in import BuiltIn
 from relive.envs.dice import Dice
 from relive.envs.interface import AgentGroup, LegendEntry, Step, notify, plain_actions, schema_of
 from relive.envs.options import positive
 from relive.envs.particle.actions import Controls
 from relive.envs.particle.bodies import Agent, Landmark, Scenario
+from relive.types import Actions, Array
 
 __all__ = ["World"]
 

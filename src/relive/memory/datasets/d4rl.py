@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import DatasetError, MissingExtra
 from relive.memory.datasets.episodes import Episode, field_of, fits, one_obs_and_action
 from relive.schema import Schema
+from relive.types import Array
 
 __all__ = ["from_arrays", "read", "write"]
 

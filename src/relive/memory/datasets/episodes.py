@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from relive import _core
-from relive.arrays import Array
 from relive.errors import DatasetError
 from relive.memory.storage import Layout
 from relive.schema import Field, Schema
+from relive.types import Array
 
 if TYPE_CHECKING:
     from relive.memory.memory import Memory

@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import DatasetError, SchemaError
 from relive.memory.datasets.d4rl import open_h5py
 from relive.memory.datasets.episodes import Episode, field_of, fits
 from relive.schema import Column, Field, Schema
 from relive.schema.describe import from_plain, to_plain
 from relive.schema.spaces import smallest
+from relive.types import Array
 
 __all__ = ["read", "write"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.errors import DatasetError, SchemaError
 from relive.memory.datasets import d4rl
 from relive.memory.datasets.episodes import Episode
 from relive.schema import Schema
 from relive.schema.describe import from_plain, to_plain
+from relive.types import Array
 
 __all__ = ["read", "write"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from relive import _core
+from relive.atomic_files import sync_folder
 from relive.errors import SnapshotError
-from relive.files import sync_folder
 from relive.memory.storage.forks import kept_from_children
 
 try:

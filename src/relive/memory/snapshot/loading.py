@@ -11,7 +11,6 @@ from typing import Any, final
 import numpy as np
 
 from relive import _core
-from relive.arrays import Array
 from relive.errors import OptionError, SnapshotError
 from relive.memory.checks import path as path_of
 from relive.memory.samplers import Sampler
@@ -24,6 +23,7 @@ from relive.memory.snapshot.saving import SEGMENT_ROWS, Subject
 from relive.memory.snapshot.tensors import FormatError, Tensor, read_tensors
 from relive.memory.storage import Layout
 from relive.memory.windows import Window
+from relive.types import Array
 
 __all__ = ["Opened", "opened"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.memory.snapshot.manifest import Manifest, Run, Segment
+from relive.types import Array
 
 __all__ = ["first_missing", "kept_segments", "missing_runs", "segments_of", "trimmed"]
 

@@ -15,7 +15,6 @@ from typing import final
 import numpy as np
 
 from relive import _core
-from relive.arrays import Array
 from relive.errors import OptionError, SnapshotError
 from relive.memory.samplers import Sampler
 from relive.memory.snapshot.compression import Codec
@@ -38,6 +37,7 @@ from relive.memory.snapshot.tensors import Tensor, encode_header
 from relive.memory.storage import Ground, Layout
 from relive.memory.storage.forks import tell_of_forks
 from relive.memory.windows import Window
+from relive.types import Array
 
 __all__ = ["Subject", "save"]
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from relive.arrays import Array
+from relive.types import Array
 
 __all__ = ["FormatError", "Tensor", "code_of", "encode_header", "read_tensors"]
 

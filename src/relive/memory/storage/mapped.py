@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from relive.atomic_files import sync_folder
 from relive.errors import OptionError, StorageError
-from relive.files import sync_folder
 from relive.memory.storage.forks import tell_of_forks
 from relive.memory.storage.ground import Closed, Layout, was_forked
 from relive.memory.storage.header import NEW, SESSION_AT, layout_in, read_header, rows_at, write_header

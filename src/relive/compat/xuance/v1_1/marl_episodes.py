@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least, flags_of, index, stored, within
 from relive.compat.drawing import seed_of
 from relive.compat.nests import field_of, field_of_shape
@@ -15,6 +14,7 @@ from relive.compat.xuance.v1_1.marl_buffer import BaseBuffer, field_name, shape_
 from relive.errors import OptionError, Problem, SchemaError, StepError
 from relive.memory import Batch, Episodes, Memory
 from relive.schema import Field, Schema
+from relive.types import Array
 
 __all__ = ["EpisodesBuffer", "Part"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least
 from relive.compat.nests import field_of
 from relive.compat.saving import exclusive
 from relive.compat.xuance.v1_1.marl_buffer import StepsBuffer
 from relive.memory import Memory
+from relive.types import Array
 
 __all__ = ["MARL_OffPolicyBuffer", "MeanField_OffPolicyBuffer"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.nests import field_of
 from relive.compat.saving import exclusive
 from relive.compat.xuance.paths import HasPaths, Paths, advantages, last_values, of_agents, td_lambda_returns
@@ -16,6 +15,7 @@ from relive.compat.xuance.v1_1.marl_buffer import StepsBuffer, shape_of
 from relive.errors import NotEnoughRows, OptionError
 from relive.memory import targets
 from relive.schema import Field
+from relive.types import Array
 
 __all__ = ["COMA_Buffer", "MARL_OnPolicyBuffer", "MeanField_OnPolicyBuffer"]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from relive.arrays import Array
 from relive.compat.checks import at_least
 from relive.compat.xuance.paths import advantages, last_values, of_agents, td_lambda_returns
 from relive.compat.xuance.v1_1.marl_buffer import missing
@@ -15,6 +14,7 @@ from relive.compat.xuance.v1_1.marl_on_policy import needed_argument
 from relive.errors import NotEnoughRows, OptionError
 from relive.memory import targets
 from relive.schema import Field
+from relive.types import Array
 
 __all__ = ["COMA_Buffer_RNN", "MARL_OffPolicyBuffer_RNN", "MARL_OnPolicyBuffer_RNN"]
 
