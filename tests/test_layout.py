@@ -44,7 +44,7 @@ TOGETHER = {
     "compat/nests": "compat/test_xuance_single: nested values",
     "compat/pymarl/rows": "compat/test_pymarl_replay: beside plain lists",
     "compat/pymarl/values": "compat/test_pymarl_batch: values of every kind",
-    "compat/command": "compat/test_pymarl_loop, compat/test_xuance_install: programs of other projects",
+    "compat/command": "compat/test_xuance_install: programs of other projects",
     "compat/saving": "compat/test_xuance_saving: whatever is saved",
     "compat/xuance/marl_*": "compat/test_xuance_marl: beside plain lists",
     "compat/xuance/v1_1/marl_*": "compat/test_xuance_marl: beside plain lists",

@@ -20,6 +20,7 @@ from relive.errors import OptionError, SnapshotError, StorageError
 from relive.memory import Memory, Prioritized, Sampler, Transition, Uniform, Window
 from relive.memory.checks import path as checked_path
 from relive.memory.checks import real, whole
+from relive.old_files import GOT, REMEDY, is_old
 from relive.schema import Schema
 from relive.types import Lanes
 
@@ -308,10 +309,14 @@ def _read(folder: Path) -> dict[str, Any]:
     path = folder / _MANIFEST
     try:
         about = json.loads(path.read_text())
+        if is_old(about["format"]):
+            raise SnapshotError(str(path), f"begin with the format {_FORMAT!r}", GOT, REMEDY)
         if about["format"] != _FORMAT or about["version"] != 1 or about["turn"] not in (0, 1):
             raise ValueError("another format")
         if type(about["shards"]) is not int or not isinstance(about["tally"], dict):
             raise ValueError("another format")
     except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, SnapshotError):
+            raise
         raise SnapshotError(str(path), "tell of saved shards", error) from None
     return dict(about)

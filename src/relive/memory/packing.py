@@ -16,7 +16,7 @@ from relive.types import Array
 __all__ = ["Run", "pack", "pooled", "unpack"]
 
 
-_MAGIC = b"RCrows1\0"
+_MAGIC = b"RLrows1\0"
 _COUNT = struct.Struct("<q")
 _CLOSING = 4  # core/memory/rows.hpp
 _REMEDY = "Only what pack_rows made of the same schema can be received."

@@ -21,6 +21,7 @@ from torch import Tensor
 from relive.atomic_files import atomic_write, remove_symlink
 from relive.errors import ReliveError, RunError
 from relive.memory import Memory, Rollout, Storage
+from relive.old_files import GOT, REMEDY
 
 __all__ = [
     "check_settings",
@@ -38,7 +39,8 @@ __all__ = [
 
 _FILE = "checkpoint.json"
 _HISTORY = "history"
-_VERSION = 5
+_FORMAT = "relive checkpoint"
+_VERSION = 1
 _KINDS = {
     "place": int,
     "memory": bool,
@@ -89,7 +91,8 @@ def save_checkpoint(
     atomic_write(folder / f"state-{place}.safetensors", data)
     if memory is not None:
         memory.save(remove_symlink(folder / f"memory-{place}"))
-    kept = {"version": _VERSION, "place": place, "memory": memory is not None, "env": env is not None, **counters}
+    kept = {"format": _FORMAT, "version": _VERSION, "place": place, "memory": memory is not None, **counters}
+    kept["env"] = env is not None
     kept["state"] = hashlib.sha256(data).hexdigest()
     atomic_write(folder / _FILE, json.dumps({**kept, "checksum": _checksum(kept)}, indent=1).encode())
     if history:
@@ -123,16 +126,17 @@ def load_kept(folder: Path, steps: int) -> dict[str, Tensor]:
 
 
 def check_version(folder: Path) -> None:
-    """Refuse a checkpoint of an earlier format version, before anything else fails."""
+    """Refuse a checkpoint of another format or version, before anything else fails."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-        _check_version(folder, json.loads((folder / _FILE).read_text())["version"])
+        _check_version(folder, json.loads((folder / _FILE).read_text()))
 
 
-def _check_version(folder: Path, version: Any) -> None:
-    if isinstance(version, int) and version < _VERSION:
-        changed = "Since then learning and settings have changed (CHANGELOG.md): train it again."
-        remedy = f"{changed} Its memory can still be loaded: relive.Memory.load({str(folder / 'memory-0')!r})."
-        raise RunError(str(folder / _FILE), f"be a checkpoint of version {_VERSION}", f"version {version}", remedy)
+def _check_version(folder: Path, about: Mapping[str, Any]) -> None:
+    if "format" not in about and isinstance(about["version"], int):  # recollect's checkpoints named no format
+        raise RunError(str(folder / _FILE), "be a checkpoint of relive's", GOT, REMEDY)
+    if about["format"] != _FORMAT or about["version"] != _VERSION:
+        got = f"{about['format']!r}, version {about['version']!r}"
+        raise RunError(str(folder / _FILE), f"be a checkpoint of version {_VERSION}", got, _REMEDY)
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any]:
@@ -211,9 +215,7 @@ def _counters(folder: Path) -> dict[str, Any]:
         counters = json.loads((folder / _FILE).read_text())
         if not isinstance(counters, dict):
             raise ValueError("no table")
-        _check_version(folder, counters["version"])
-        if counters["version"] != _VERSION:
-            raise ValueError(f"version {counters['version']!r}, not {_VERSION}")
+        _check_version(folder, counters)
         if counters.pop("checksum") != _checksum(counters):
             raise ValueError("another checksum")
         for name, kind in _KINDS.items():

@@ -16,6 +16,7 @@ import numpy as np
 from relive.errors import DatasetError, SchemaError
 from relive.memory.datasets.d4rl import open_h5py
 from relive.memory.datasets.episodes import Episode, field_of, fits
+from relive.old_files import GOT, REMEDY, is_old
 from relive.schema import Column, Field, Schema
 from relive.schema.describe import from_plain, to_plain
 from relive.schema.spaces import smallest
@@ -86,6 +87,8 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
     try:
         about = json.loads((folder / "metadata.json").read_text())
         count, ours = int(about["total_episodes"]), about.get("relive")
+        if any(map(is_old, about)):
+            raise DatasetError(str(path), "be a Minari dataset", GOT, REMEDY)
         with h5py.File(folder / "main_data.hdf5", "r") as file:
             total = sum(len(file[f"episode_{number}/terminations"]) for number in range(count))
             if isinstance(ours, dict):

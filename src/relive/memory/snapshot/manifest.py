@@ -15,6 +15,7 @@ from relive import _core
 from relive.errors import SnapshotError
 from relive.memory.snapshot.disk import open_file
 from relive.memory.storage import Layout
+from relive.old_files import GOT, REMEDY, is_old
 
 __all__ = ["MANIFEST", "FileNote", "Manifest", "Run", "Segment", "digest", "read_manifest"]
 
@@ -150,6 +151,8 @@ def read_manifest(folder: Path) -> Manifest:
         data = file.read(size)
     first, _, text = data.partition(b"\n")
     about = _json(path, first[:4096])
+    if isinstance(about, dict) and is_old(about.get("format")):
+        raise SnapshotError(str(path), f"begin with the format {FORMAT!r}", GOT, REMEDY)
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise SnapshotError(
             str(path), f"begin with the format {FORMAT!r}", _brief(about), "It is another kind of file."

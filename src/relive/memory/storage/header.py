@@ -10,12 +10,13 @@ from typing import Any
 from relive import _core
 from relive.errors import StorageError
 from relive.memory.storage.ground import Layout
+from relive.old_files import GOT, REMEDY, is_old
 
 __all__ = ["NEW", "SESSION_AT", "is_finished", "layout_in", "read_header", "rows_at", "write_header"]
 
 NEW = "Make a new memory with Memory(schema, ...)."
 
-MAGIC = b"relive rows\r\n"
+MAGIC = b"relive rows\r\n\x1a\r\n"
 VERSION = 1
 SESSION_AT = 4096
 _JSON_AT = 8192
@@ -53,6 +54,8 @@ def read_header(file: int, name: str) -> Layout | None:
         return None
     size = os.fstat(file).st_size
     first = os.pread(file, _PREAMBLE.size, 0)
+    if is_old(first):
+        raise StorageError(name, "be a file of rows made by relive", GOT, REMEDY)
     if len(first) < _PREAMBLE.size or not first.startswith(MAGIC):
         raise StorageError(name, "be a file of rows made by relive", "another kind of file", "Choose another path.")
     _, version, length, digest = _PREAMBLE.unpack(first)
