@@ -142,14 +142,14 @@ def census(rows: int) -> str:
     zeros = np.zeros((size, 8))
     for _ in range(rows // 8 // size):
         memory.extend(obs=np.zeros((size, 8, 4)), reward=zeros, terminated=zeros > 0, truncated=zeros > 0)
-    memory.count_draws()
+    memory.inspect.count_draws()
     memory.update_priorities(memory.sample(100_000), np.random.default_rng(0).random(100_000))
     lines = ["| | rows looked at | CPU milliseconds |", "|---|---|---|"]
     for name, most in (("all rows", 10**12), ("as the page does", 1_000_000)):
         spent = []
         for _ in range(7):
             begun = time.process_time()
-            found = memory.census(most)
+            found = memory.inspect.census(most)
             spent.append(time.process_time() - begun)
         lines.append(f"| {name} | {found.rows:,} of {len(memory):,} | {1000 * statistics.median(spent):.1f} |")
         print(lines[-1], flush=True)

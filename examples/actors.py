@@ -65,7 +65,7 @@ def learn(memory: rl.Memory, published: nn.Module, updates: Any, steps: int) -> 
     q.load_state_dict(published.state_dict())
     target.load_state_dict(published.state_dict())
     optimizer = torch.optim.Adam(q.parameters(), lr=LR)
-    while (written := int(memory.heads.sum())) < steps:  # rows that there ever were
+    while (written := int(memory.inspect.heads.sum())) < steps:  # rows that there ever were
         if written < STARTS + updates.value * EVERY:
             time.sleep(0.001)  # nothing new to learn from
             continue

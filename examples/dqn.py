@@ -43,7 +43,7 @@ def main() -> None:
         capacity=100_000,
         lanes=ENVS,
         window=rl.NStep(3, gamma=GAMMA),
-        sampler=rl.Prioritized(alpha=0.6, beta=rl.Linear(0.4, 1.0, steps=args.steps // EVERY)),
+        sampler=rl.Prioritized(alpha=0.6, beta=rl.LinearSchedule(0.4, 1.0, steps=args.steps // EVERY)),
         seed=args.seed,
     )
 

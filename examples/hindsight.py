@@ -75,16 +75,16 @@ def main() -> None:
     torch.set_num_threads(1)  # of networks this small a second thread makes nothing faster
     random = np.random.default_rng(args.seed)
 
+    # Four of five transitions are read as if a goal had been meant that was achieved later in the same episode.
+    window: Any = rl.Hindsight("future", k=4, reward=reward_of, terminated=reached, gamma=GAMMA)
     goal = rl.Field((BITS,))
     memory = rl.Memory(
         rl.Schema(obs={"achieved_goal": goal, "desired_goal": goal}, action=rl.Field((), "uint8")),
         capacity=100_000,
         lanes=ENVS,
-        window=rl.Transition(gamma=GAMMA),
+        window=window if args.hindsight else rl.Transition(gamma=GAMMA),
         seed=args.seed,
     )
-    # Four of five transitions are read as if a goal had been meant that was achieved later in the same episode.
-    hindsight = rl.Hindsight("future", k=4, reward=reward_of, terminated=reached, seed=args.seed)
 
     q = nn.Sequential(nn.Linear(2 * BITS, 256), nn.ReLU(), nn.Linear(256, BITS))
     target = copy.deepcopy(q).requires_grad_(False)
@@ -104,7 +104,7 @@ def main() -> None:
         obs = env.reset(ended) if ended.any() else next_obs
 
         for _ in range(ENVS // 4 if step >= STARTS else 0):
-            batch = rl.to_torch(hindsight.sample(memory, BATCH) if args.hindsight else memory.sample(BATCH))
+            batch = rl.to_torch(memory.sample(BATCH))
             with torch.no_grad():
                 best = q(inputs_of(batch.next_obs)).argmax(dim=1, keepdim=True)
                 next_q = target(inputs_of(batch.next_obs)).gather(1, best)[:, 0]

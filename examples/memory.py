@@ -71,7 +71,8 @@ def main() -> None:
 
     value = td_learning(memory, args.steps // 20)
     print(f"V(-5) {value[15]:.3f}  V(0) {value[20]:.3f}  V(3) {value[23]:.3f}  V(4) {value[24]:.3f}")
-    print(f"priorities are worth {memory.census().effective:,.0f} of {memory.ready:,} rows (effective sample size)")
+    effective = memory.inspect.census().effective
+    print(f"priorities are worth {effective:,.0f} of {memory.ready:,} rows (effective sample size)")
 
     with tempfile.TemporaryDirectory() as folder:
         memory.save(Path(folder) / "snapshot")

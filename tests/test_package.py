@@ -17,20 +17,28 @@ import relive as rl
 ROOT = Path(__file__).parents[1]
 
 
+LATE = {"agents", "distributed", "envs", "load_policy", "resume", "serve", "train"}
+"""Names that are imported when they are asked for."""
+
+
 def test_all_is_what_there_is() -> None:
     names = {
         name
         for name, value in vars(rl).items()
         if not name.startswith("_") and not (inspect.ismodule(value) and name not in ("errors", "targets"))
     }
-    assert names | {"load_policy", "distributed", "serve"} == set(
-        rl.__all__
-    )  # which are imported when they are asked for
-    assert callable(rl.load_policy)
+    assert names | LATE == set(rl.__all__)
+    assert set(dir(rl)) == {*rl.__all__, "__version__"}
+    assert all(callable(getattr(rl, name)) or inspect.ismodule(getattr(rl, name)) for name in LATE)
+    assert rl.agents.register is not rl.envs.register
     assert inspect.isclass(rl.distributed.Shards)
     assert list(rl.__all__) == sorted(
         rl.__all__, key=lambda name: (name.islower(), name.casefold() if name.islower() else name)
     )
+
+
+def test_the_memory_has_few_public_members() -> None:
+    assert len([name for name in dir(rl.Memory) if not name.startswith("_")]) <= 26
 
 
 def test_version() -> None:

@@ -83,7 +83,8 @@ def test_actions_are_int64() -> None:
     schema = rl.Schema(
         obs=rl.Field((4, 4), "uint8"),
         action=rl.Field((2,), "uint8"),
-        last_action=rl.Field((), "int16"),
+        last_action=rl.Field((), "int16", "action"),
+        action_count=rl.Field((), "int16"),
         team=rl.Group({"action": rl.Field((), "uint8"), "traction": rl.Field((), "uint8")}),
         avail_actions=rl.Field((3,), "bool"),
     )
@@ -92,6 +93,7 @@ def test_actions_are_int64() -> None:
         obs=np.ones((4, 4), np.uint8),
         action=[1, 2],
         last_action=2,
+        action_count=2,
         team={"action": 1, "traction": 1},
         avail_actions=[True, True, False],
         terminated=True,
@@ -100,10 +102,22 @@ def test_actions_are_int64() -> None:
     batch = rl.to_torch(memory.sample(4))
     assert batch.action.dtype == batch.last_action.dtype == batch.team.action.dtype == torch.int64
     assert batch.obs.dtype == batch.team.traction.dtype == torch.uint8
+    assert batch.action_count.dtype == torch.int16
     assert batch.avail_actions.dtype == torch.bool
     assert torch.zeros(4, 3).gather(1, batch.action).shape == (4, 2)
     assert torch.nn.functional.one_hot(batch.action, 3).sum() == 8
     assert torch.nn.Embedding(3, 2)(batch.last_action).shape == (4, 2)
+
+
+def test_actions_of_plain_dicts_go_by_name() -> None:
+    byte = np.ones(2, np.uint8)
+    batch = rl.to_torch({"actions": byte, "red": {"action": {"move": byte}}, "last_action": byte})
+    assert batch.actions.dtype == batch.red.action.move.dtype == torch.int64
+    assert batch.last_action.dtype == torch.uint8
+
+
+def test_size_is_the_number_of_samples(batch: rl.Batch) -> None:
+    assert rl.to_torch(batch).size == batch.size == 5
 
 
 def test_what_environments_show_is_as_rows_hold_it() -> None:

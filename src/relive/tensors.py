@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from relive.errors import MissingExtra, OptionError
-from relive.memory import Nest
-from relive.memory.batch import describe, nested
+from relive.memory.batch import Nest, describe, flat, nested, sample_count
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["TensorBatch", "from_env", "map_tensors", "to_torch"]
 
-_ACTION = frozenset({"action", "actions"})
+_ACTIONS = ("action", "actions")
 
 
 @final
@@ -39,6 +38,11 @@ class TensorBatch(Nest):
         lanes: torch.Tensor
         serials: torch.Tensor
 
+    @property
+    def size(self) -> int:
+        """The number of samples B, whatever the window."""
+        return sample_count(self)
+
     def __repr__(self) -> str:
         return f"TensorBatch({', '.join(describe(key, value) for key, value in self.items())})"
 
@@ -53,7 +57,7 @@ def to_torch(
     """The batch as tensors, nested alike. On the CPU they share the batch's memory.
 
     Only integer actions are copied: they are stored in small dtypes and become int64, as ``gather``, ``one_hot`` and
-    ``Embedding`` require. Actions are entries with ``action`` as a word of their name, such as ``last_action``.
+    ``Embedding`` require. Actions are fields of that role, or entries of a plain dict named ``action`` or ``actions``.
 
     Other frameworks take the arrays themselves by DLPack: ``jax.dlpack.from_dlpack(batch.obs)``.
 
@@ -74,18 +78,21 @@ def to_torch(
     if pin and not torch.accelerator.is_available():
         raise OptionError("pin", "be False where torch finds no accelerator", pin)
 
-    def convert(key: str, value: Any, is_action: bool) -> Any:
-        is_action = is_action or not _ACTION.isdisjoint(key.split("_"))
+    actions = getattr(batch, "action_keys", None)
+    if actions is None:
+        actions = {path for path, _ in flat(batch) if not set(path.split("/")).isdisjoint(_ACTIONS)}
+
+    def convert(path: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return Nest({name: convert(name, inner, is_action) for name, inner in value.items()})
+            return Nest({name: convert(f"{path}/{name}", inner) for name, inner in value.items()})
         if not isinstance(value, np.ndarray):
             return value
-        tensor = torch.from_numpy(value.astype(np.int64) if is_action and value.dtype.kind in "iu" else value)
+        tensor = torch.from_numpy(value.astype(np.int64) if path in actions and value.dtype.kind in "iu" else value)
         if pin:
             tensor = tensor.pin_memory()
         return tensor if here else tensor.to(place, non_blocking=non_blocking and pin)
 
-    return TensorBatch({key: convert(key, value, False) for key, value in batch.items()})
+    return TensorBatch({key: convert(key, value) for key, value in batch.items()})
 
 
 def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -> TensorBatch:

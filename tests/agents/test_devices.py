@@ -41,7 +41,7 @@ def test_maddpg_elsewhere(name: str, options: dict[str, Any], settings: dict[str
     env, memory = filled(name, config=config, **options)
     learner = MADDPG(config, env.groups, device="meta")
     for _ in range(2):
-        metrics, td_errors = learner.update(memory.sample(32), memory.newest(32))
+        metrics, td_errors = learner.update(memory.sample(32), memory.inspect.newest(32))
     assert all(value.device.type == "meta" for value in (*metrics.values(), *td_errors))
     assert all(value.device.type == "meta" for value in learner.networks.modules.state_dict().values())
 

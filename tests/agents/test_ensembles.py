@@ -70,7 +70,7 @@ def test_inferred_policies_are_what_the_others_do() -> None:
         stepped = env.step(actor.act(obs)[0])
         memory.append(**stepped.row)
         obs = stepped.obs
-        recent = group.reader.rows(to_torch(memory.newest(256)))
+        recent = group.reader.rows(to_torch(memory.inspect.newest(256)))
         loss = group.inferred.loss([recent], config.infer_entropy)
         learner.trained[0]["inferred"].step(loss.sum(), max_grad_norm=0.0)
         losses.append(float(loss.detach().mean()))
@@ -114,7 +114,7 @@ def test_inferred_policies_learn_from_the_newest_rows(monkeypatch: pytest.Monkey
     monkeypatch.setattr(learner, "update", lambda batch, recent=None: given.append(recent) or ({}, []))
     with pytest.raises(RuntimeError):
         learner.learn(memory)  # no metrics
-    newest = memory.newest(24)
+    newest = memory.inspect.newest(24)
     assert (given[0].serials == newest.serials).all()
     recent = learner.groups[0].reader.rows(to_torch(given[0]))
     assert (newest.serials >= 94).all()

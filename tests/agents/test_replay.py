@@ -43,7 +43,7 @@ def test_windows_and_frames_are_the_settings() -> None:
         ({"per_alpha": 0.6, "per_beta": 0.4, "per_beta_steps": 0, "update_every": 4}, rl.Prioritized(0.6, beta=0.4)),
         (
             {"per_alpha": 0.6, "per_beta": 0.4, "per_beta_steps": 100, "update_every": 4},
-            rl.Prioritized(0.6, beta=rl.Linear(0.4, 1.0, steps=25)),  # a batch every four steps
+            rl.Prioritized(0.6, beta=rl.LinearSchedule(0.4, 1.0, steps=25)),  # a batch every four steps
         ),
     ],
 )

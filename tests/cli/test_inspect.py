@@ -22,7 +22,9 @@ def test_inspecting(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixt
     assert cli.main(["inspect", str(runs[0]), "--out", str(out)]) == 0
     text = capsys.readouterr().out
     memory = training.checkpoint.load_memory(runs[0])
-    assert f"{len(memory):,} steps, {memory.used_nbytes / 2**20:.1f} MiB; room for 2,000 rows in 8 lanes" in text
+    assert (
+        f"{len(memory):,} steps, {memory.inspect.used_nbytes / 2**20:.1f} MiB; room for 2,000 rows in 8 lanes" in text
+    )
     assert "obs     float32[3, 18]         216 bytes a row  observed" in text
     episodes = memory.episodes
     ended = episodes.truncated & episodes.whole

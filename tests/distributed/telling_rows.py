@@ -63,7 +63,7 @@ def stored_tags(shards: rl.distributed.Shards, folder: Path) -> Counter:
     turn = json.loads((folder / "cluster.json").read_text())["turn"]
     found: Counter = Counter()
     for path in sorted((folder / str(turn)).iterdir()):
-        rows = rl.Memory.load(path).newest(10_000_000)
+        rows = rl.Memory.load(path).inspect.newest(10_000_000)
         np.testing.assert_array_equal(rows.obs, obs_of(rows.tag))
         found.update(rows.tag.tolist())
     return found

@@ -50,9 +50,9 @@ class Source:
             self.count += 1
 
     def packed(self, first: list[int], offset: int = 0) -> bytes:
-        heads = self.memory.heads
+        heads = self.memory.inspect.heads
         runs = [(lane, first[lane], int(heads[lane]) - first[lane]) for lane in (0, 1)]
-        return self.memory.pack_rows(runs, [(lane, start + offset, count) for lane, start, count in runs])
+        return self.memory.transfer.pack_rows(runs, [(lane, start + offset, count) for lane, start, count in runs])
 
 
 def test_a_block_that_comes_twice_is_stored_and_counted_once() -> None:
@@ -63,7 +63,7 @@ def test_a_block_that_comes_twice_is_stored_and_counted_once() -> None:
     data = source.packed([0, 0])
     for _ in range(2):
         answer = shard.append(attached["epoch"], 1, [0, 1], data)
-        assert answer["heads"] == source.memory.heads.tolist()
+        assert answer["heads"] == source.memory.inspect.heads.tolist()
     assert shard.tally.totals == (20, 0, 20)
 
 
@@ -88,7 +88,7 @@ def test_a_writer_that_was_replaced_writes_no_more() -> None:
     source.steps(4)
     shard.append(epoch, 5, [0, 1], source.packed([0, 0]))
     later = shard.attach(6, [1], None)
-    assert later["heads"] == [int(source.memory.heads[1])]  # cut: its newest row closes the episode
+    assert later["heads"] == [int(source.memory.inspect.heads[1])]  # cut: its newest row closes the episode
     assert shard.memory.episodes.truncated.tolist() == [False, True]
     source.steps(1)
     assert shard.append(epoch, 5, [0, 1], source.packed([4, 4])) == {"taken": 1}
@@ -114,13 +114,30 @@ def filled() -> Shard:
     return shard
 
 
+def test_a_shard_relabels_in_hindsight() -> None:
+    goal = rl.Field((1,))
+    schema = rl.Schema(obs={"achieved_goal": goal, "desired_goal": goal})
+    window = rl.Hindsight("final", 1e9, reward=lambda achieved, desired: (achieved == desired)[:, 0] * 7.0)
+    shard = Shard(spec(schema=schema, window=window, lanes=1, index=0))
+    for t in range(4):
+        final = {"final_obs": {"achieved_goal": [4], "desired_goal": [9]}} if t == 3 else {}
+        obs = {"achieved_goal": [t], "desired_goal": [9]}
+        shard.memory.append(obs=obs, reward=0.0, terminated=False, truncated=t == 3, lanes=0, **final)
+    for _ in range(2):  # the first call may learn how batches lie
+        _, batches = unpack_batches(shard.sample(32, 3, 0.4, b"", Tally().plain()))
+        for batch in batches:
+            assert batch.relabelled.all()
+            assert (batch.obs.desired_goal == 4).all()
+            assert set(batch.reward.tolist()) == {0.0, 7.0}
+
+
 @pytest.mark.parametrize("drawn", [0, 3])
 def test_batches_of_a_call_are_independent_and_priorities_find_their_rows(drawn: int) -> None:
     shard = filled()
     if drawn:  # the first call learns how batches lie
         unpack_batches(shard.sample(32, drawn, 0.4, b"", Tally().plain()))
     head, batches = unpack_batches(shard.sample(32, 3, 0.4, b"", Tally().plain()))
-    assert (head["first"], len(batches), head["total"]) == (drawn, 3, shard.memory.standing[0])
+    assert (head["first"], len(batches), head["total"]) == (drawn, 3, shard.memory.transfer.sampling_weight[0])
     for batch in batches:  # every batch covers all rows: none is a slice of one stratified draw
         assert set(batch.lanes) == {2, 3}  # numbers in the cluster: shard 1 of two lanes each
         assert sorted(np.unique(batch.lanes, return_counts=True)[1]) == [16, 16]
@@ -169,22 +186,24 @@ def test_what_a_shard_begins_again_with(tmp_path, durability: str) -> None:
         first.save(str(tmp_path / first.spec.name))  # as is done when it is due
     elif durability == "journal":
         first.save(str(tmp_path / "elsewhere"))
-    acked = source.memory.heads.tolist()
+    acked = source.memory.inspect.heads.tolist()
     source.steps(13)
     first.append(epoch, 1, [0, 1], source.packed(acked))
-    heads = source.memory.heads.tolist()
+    heads = source.memory.inspect.heads.tolist()
     if durability == "mapped":
         first.memory.close()  # one process cannot open the file twice
     again = Shard(spec(**how))
     assert again.epoch != epoch
     kept = {"none": [0, 0], "snapshot": acked, "journal": heads, "mapped": heads}[durability]
-    assert again.memory.heads.tolist() == kept
+    assert again.memory.inspect.heads.tolist() == kept
     attached = again.attach(1, [0, 1], heads)
     if kept == heads:
         assert attached["heads"] == heads
         source.steps(5)
-        assert again.append(again.epoch, 1, [0, 1], source.packed(heads))["heads"] == source.memory.heads.tolist()
-        tags = again.memory.newest(1000).tag
+        assert (
+            again.append(again.epoch, 1, [0, 1], source.packed(heads))["heads"] == source.memory.inspect.heads.tolist()
+        )
+        tags = again.memory.inspect.newest(1000).tag
         assert sorted(tags.tolist()) == sorted([*range(38), *range(10_000, 10_038)])
 
 
@@ -195,8 +214,8 @@ def test_a_checkpoint_elsewhere_loses_no_row_of_the_journal(tmp_path) -> None:
     source.steps(20)
     first.append(epoch, 1, [0, 1], source.packed([0, 0]))
     first.save(str(tmp_path / "checkpoint"))
-    acked = source.memory.heads.tolist()
+    acked = source.memory.inspect.heads.tolist()
     source.steps(7)
     first.append(epoch, 1, [0, 1], source.packed(acked))
-    assert Shard(spec(**how)).memory.heads.tolist() == source.memory.heads.tolist()
-    assert rl.Memory.load(tmp_path / "checkpoint").heads.tolist() == acked
+    assert Shard(spec(**how)).memory.inspect.heads.tolist() == source.memory.inspect.heads.tolist()
+    assert rl.Memory.load(tmp_path / "checkpoint").inspect.heads.tolist() == acked

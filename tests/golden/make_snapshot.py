@@ -12,7 +12,7 @@ import relive as rl
 
 
 def make(folder: Path, sampler: rl.Sampler, journal: str | None) -> None:
-    schema = rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8"), image=rl.Field((4, 4), "uint8"))
+    schema = rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8"), image=rl.Field((4, 4), "uint8", "plain"))
     memory = rl.Memory(schema, 60, 2, sampler=sampler, window=rl.NStep(2, 0.5), seed=11)
 
     def write(first: int, count: int) -> None:

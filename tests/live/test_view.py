@@ -65,7 +65,7 @@ def test_policy_versions_of_rows_held_and_drawn() -> None:
     rows = {"lanes": np.zeros(99, int), "serials": np.arange(99)}
     drawn = np.concatenate([memory.sample(16).serials for _ in range(20)])
     counts = np.bincount(drawn, minlength=99)
-    assert memory.draw_counts(rows).tolist() == counts.tolist()
+    assert memory.inspect.draw_counts(rows).tolist() == counts.tolist()
     spread = ask(view, "summary")["versions"]["drawn"]
     versions = np.sort(drawn // 10)
     assert (spread["least"], spread["largest"]) == (versions[0], versions[-1])
@@ -77,13 +77,13 @@ def test_draws_are_counted_while_somebody_looks() -> None:
     rows = {"lanes": [0], "serials": [0]}
     view = MemoryView(memory, patience=0.3)
     ask(view, "summary")
-    assert memory.draw_counts(rows) is not None
+    assert memory.inspect.draw_counts(rows) is not None
     deadline = time.monotonic() + 20
-    while memory.draw_counts(rows) is not None and time.monotonic() < deadline:
+    while memory.inspect.draw_counts(rows) is not None and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert memory.draw_counts(rows) is None
+    assert memory.inspect.draw_counts(rows) is None
     ask(view, "summary")
-    assert memory.draw_counts(rows) is not None
+    assert memory.inspect.draw_counts(rows) is not None
 
 
 def test_a_memory_may_be_closed_while_draws_are_counted(tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_a_memory_may_be_closed_while_draws_are_counted(tmp_path: Path) -> None:
 
 def test_draws_that_others_count_stay_counted() -> None:
     memory = memory_of()
-    assert memory.count_draws() is False
+    assert memory.inspect.count_draws() is False
     ask(MemoryView(memory, patience=0.05), "summary")
     time.sleep(0.3)
-    assert memory.count_draws() is True
+    assert memory.inspect.count_draws() is True
 
 
 def test_episodes_and_their_steps() -> None:
@@ -130,7 +130,7 @@ def test_episodes_whose_first_steps_are_gone() -> None:
     cut = [each for each in ask(view, "episodes")["episodes"] if not each["whole"]]
     assert cut
     found = ask(view, "episode", lane=cut[0]["lane"], start=cut[0]["start"])
-    assert found["first"] == memory.tails[cut[0]["lane"]] > cut[0]["start"]
+    assert found["first"] == memory.inspect.tails[cut[0]["lane"]] > cut[0]["start"]
     assert found["shown"] == found["length"] - (found["first"] - found["start"])
 
 
@@ -143,7 +143,7 @@ def test_a_row_and_its_picture() -> None:
     assert found["stored"]["obs/camera"]["cut"]
     picture = base64.b64decode(ask(view, "picture", field="obs/camera", lane=1, serial=3)["png"])
     assert picture == encode_png(np.full((12, 10), 1003 % 200, np.uint8))
-    newest = ask(view, "row", lane=0, serial=int(memory.heads[0]) - 1)
+    newest = ask(view, "row", lane=0, serial=int(memory.inspect.heads[0]) - 1)
     assert newest["window"] is None
     assert "why" in newest
 

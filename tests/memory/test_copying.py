@@ -17,7 +17,7 @@ from test_crash import fill, new_memory
 
 
 def test_copies_and_pickles_hold_everything(tmp_path: Path) -> None:
-    memory = new_memory(450, rl.Prioritized(beta=rl.Linear(0.4, 1.0, steps=5)))
+    memory = new_memory(450, rl.Prioritized(beta=rl.LinearSchedule(0.4, 1.0, steps=5)))
     fill(memory, 0, 600)
     memory.update_priorities(memory.sample(32), np.arange(32.0))
     for again in (copy.deepcopy(memory), copy.copy(memory), pickle.loads(pickle.dumps(memory))):

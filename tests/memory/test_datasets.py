@@ -339,7 +339,7 @@ def test_exporting_while_steps_are_appended(tmp_path: Path) -> None:
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        while not memory.full:
+        while not memory.inspect.overwrites:
             pass
         for number in range(8):
             memory.export(tmp_path / f"{number}.npz")

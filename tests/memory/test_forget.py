@@ -32,7 +32,7 @@ def rows_of(first: int, count: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much is resident here")
 def test_forgotten_rows_give_their_memory_back_and_others_stay() -> None:
-    schema = rl.Schema(wide=rl.Field((WIDTH,)), narrow=rl.Field((), "int64"), reward=None)
+    schema = rl.Schema(wide=rl.Field((WIDTH,), role="plain"), narrow=rl.Field((), "int64", "plain"), reward=None)
     memory = rl.Memory(schema, capacity=64 << 10, window=rl.Transition(), seed=0)  # 64 MiB of wide rows
     before = resident()
     kept, size, written = 4096, 1000, 0
@@ -72,7 +72,7 @@ def test_what_cannot_be_forgotten() -> None:
 
 
 def test_without_anything_observed_no_row_needs_another() -> None:
-    memory = rl.Memory(rl.Schema(note=rl.Field((), "int64")), 4, seed=0)
+    memory = rl.Memory(rl.Schema(note=rl.Field((), "int64", "plain")), 4, seed=0)
     for i in range(6):
         memory.append(note=i, reward=i, terminated=i % 2 == 1, truncated=False)
         assert memory.ready == min(i + 1, 4)
@@ -99,7 +99,7 @@ def test_what_is_written_later_is_read_and_saved(tmp_path: Path) -> None:
 
 
 def test_forgetting_waits_for_rows_that_are_being_saved_and_for_no_others() -> None:
-    memory = rl.Memory(rl.Schema(note=rl.Field((), "int64"), reward=None), 1000)
+    memory = rl.Memory(rl.Schema(note=rl.Field((), "int64", "plain"), reward=None), 1000)
     memory.extend(note=np.arange(500), terminated=np.zeros(500, bool), truncated=np.zeros(500, bool))
     memory._store.release(np.array([100]))  # as if a save had written the rows before
     memory.forget(0, 100)
@@ -131,7 +131,7 @@ while time.monotonic() < stop:
 @pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 def test_a_learner_goes_on_while_an_actor_forgets() -> None:
     name = f"test-{uuid.uuid4().hex}"
-    schema = rl.Schema(x=rl.Field((500,)), reward=None)
+    schema = rl.Schema(x=rl.Field((500,), role="plain"), reward=None)
     with rl.Memory(schema, 4000, storage=rl.Shared(name), window=rl.Sequence(4), seed=0) as memory:
         with subprocess.Popen([sys.executable, "-c", ACTOR, name]) as actor:
             while memory.ready == 0:

@@ -120,7 +120,7 @@ VALUES: list[Any] = [
         [[]],
         [0, 0, 0, 0],
         {"kind": None},
-        {"kind": "Linear"},
+        {"kind": "LinearSchedule"},
         {"kind": "os.system"},
         "ffffffffffffffff",
         "float32",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relive as rl
-from relive.errors import OptionError
+from relive.errors import OptionError, SchemaError
+from relive.memory.batch import flat
 
 GAMMA = 0.9
 GOAL = rl.Field((3,))
@@ -26,13 +28,14 @@ def reward(achieved: Any, desired: Any) -> Any:
     return np.where(reached(achieved, desired), 100.0, 200.0)
 
 
-def filled(lengths: list[list[int]], capacity: int = 4200, window: Any = None, **options: Any) -> rl.Memory:
+def filled(
+    lengths: list[list[int]], window: rl.Window, capacity: int = 4200, seed: int = 0, **options: Any
+) -> rl.Memory:
     """Lanes of episodes: what is achieved is the lane, the episode and the step; the last of a lane goes on.
 
     Episodes of an even length terminate, others are truncated.
     """
-    window = rl.Transition(gamma=GAMMA) if window is None else window
-    memory = rl.Memory(SCHEMA, capacity=capacity, lanes=len(lengths), window=window, seed=0, **options)
+    memory = rl.Memory(SCHEMA, capacity=capacity, lanes=len(lengths), window=window, seed=seed, **options)
     for lane, each in enumerate(lengths):
         for episode, length in enumerate(each):
             for t in range(length):
@@ -54,9 +57,8 @@ LANES = st.lists(st.lists(st.integers(1, 7), min_size=2, max_size=6), min_size=1
 @settings(deadline=None, max_examples=60)
 @given(lanes=LANES, strategy=st.sampled_from(["future", "final", "episode"]), seed=st.integers(0, 9))
 def test_goals_are_of_the_same_episode(lanes: list[list[int]], strategy: Any, seed: int) -> None:
-    memory = filled(lanes)
-    hindsight = rl.Hindsight(strategy, 4, reward=reward, terminated=reached, seed=seed)
-    batch = hindsight.sample(memory, 64)
+    memory = filled(lanes, rl.Hindsight(strategy, 4, reward=reward, terminated=reached, gamma=GAMMA), seed=seed)
+    batch = memory.sample(64)
     for row in range(64):
         lane, episode, t = batch.obs.achieved_goal[row].astype(int)
         assert batch.next_obs.achieved_goal[row].tolist() == [lane, episode, t + 1]
@@ -91,23 +93,21 @@ def chi_square(found: Any, wanted: Any) -> float:
 
 def test_how_often_and_from_where() -> None:
     """Shares of k / (k + 1), and goals of the future drawn evenly: chi-square, one false alarm in a thousand."""
-    memory = filled([[6, 2]])
-    batch = rl.Hindsight("future", 4, reward=reward, seed=1).sample(memory, 30_000)
+    batch = filled([[6, 2]], rl.Hindsight("future", 4, reward=reward), seed=1).sample(30_000)
     count = int(batch.relabelled.sum())
     assert chi_square(np.array([count, 30_000 - count]), np.array([24_000, 6_000])) < 10.83
     mine = batch.relabelled & (batch.obs.achieved_goal[:, 1] == 0) & (batch.obs.achieved_goal[:, 2] == 2)
     goals = np.bincount(batch.obs.desired_goal[mine, 2].astype(int), minlength=7)
     assert goals[:3].sum() == 0
     assert chi_square(goals[3:], np.full(4, mine.sum() / 4)) < 16.27
-    whole = rl.Hindsight("episode", 4, reward=reward, seed=1).sample(memory, 30_000)
+    whole = filled([[6, 2]], rl.Hindsight("episode", 4, reward=reward), seed=1).sample(30_000)
     mine = whole.relabelled & (whole.obs.achieved_goal[:, 1] == 0)
     goals = np.bincount(whole.obs.desired_goal[mine, 2].astype(int), minlength=7)
     assert chi_square(goals[1:], np.full(6, mine.sum() / 6)) < 20.52
 
 
 def test_ends_stay_without_a_judge_of_them() -> None:
-    memory = filled([[2, 3, 1]])
-    batch = rl.Hindsight("future", 1e9, reward=reward, seed=0).sample(memory, 200)
+    batch = filled([[2, 3, 1]], rl.Hindsight("future", 1e9, reward=reward)).sample(200)
     last = (batch.obs.achieved_goal[:, 1] == 0) & (batch.obs.achieved_goal[:, 2] == 1)
     assert (batch.discount[last] == 0).all()
     assert (batch.discount[~last] > 0).all()
@@ -115,52 +115,99 @@ def test_ends_stay_without_a_judge_of_them() -> None:
 
 
 def test_what_was_overwritten_is_no_goal() -> None:
-    memory = filled([[30, 2]], capacity=20)
     for strategy in ("future", "episode", "final"):
-        batch = rl.Hindsight(strategy, 9, reward=reward, seed=0).sample(memory, 500)  # type: ignore[arg-type]
+        memory = filled([[30, 2]], rl.Hindsight(strategy, 9, reward=reward), capacity=20)  # type: ignore[arg-type]
+        batch = memory.sample(500)
         old = batch.relabelled & (batch.obs.achieved_goal[:, 1] == 0)
         assert (batch.obs.desired_goal[old, 2] > batch.obs.achieved_goal[old, 2]).all()
 
 
 def test_the_same_state_draws_the_same() -> None:
-    memory = filled([[5, 4, 3]])
-    hindsight = rl.Hindsight(reward=reward, seed=3)
-    hindsight.sample(memory, 8)
-    state, place = hindsight.random_state, memory.random_state
-    one = hindsight.sample(memory, 50)
-    memory.random_state = place
-    other = rl.Hindsight(reward=reward)
+    memory = filled([[5, 4, 3]], rl.Hindsight(reward=reward))
+    memory.sample(8)
+    state = memory.random_state
+    one = memory.sample(50)
+    other = filled([[5, 4, 3]], rl.Hindsight(reward=reward), seed=1)
     other.random_state = state
-    two = other.sample(memory, 50)
+    two = other.sample(50)
     assert (one.obs.desired_goal == two.obs.desired_goal).all()
     assert (one.relabelled == two.relabelled).all()
+    assert not (memory.sample(50).relabelled == one.relabelled).all()
 
 
-def test_priorities_and_single_steps_of_n() -> None:
-    memory = filled([[5, 4, 3]], sampler=rl.Prioritized(alpha=1.0), window=rl.NStep(1, gamma=GAMMA))
-    hindsight = rl.Hindsight(reward=reward, seed=0)
-    batch = hindsight.sample(memory, 40)
+def test_priorities() -> None:
+    memory = filled([[5, 4, 3]], rl.Hindsight(reward=reward), sampler=rl.Prioritized(alpha=1.0))
+    batch = memory.sample(40)
     first = batch.obs.observation == 0
     memory.update_priorities(batch, np.where(first, 1.0, 0.0))
-    assert (hindsight.sample(memory, 40).obs.observation == 0).all()
+    assert (memory.sample(40).obs.observation == 0).all()
+
+
+def test_batches_drawn_ahead_are_relabelled() -> None:
+    memory = filled([[5, 4, 3]], rl.Hindsight("future", 1e9, reward=reward))
+    with memory.prefetch(16) as batches:
+        for _, batch in zip(range(3), batches, strict=False):
+            assert batch.relabelled.all()
+            assert set(batch.reward.tolist()) <= {100.0, 200.0}
+
+
+def test_rows_that_are_read_are_not_relabelled() -> None:
+    memory = filled([[5, 4, 3]], rl.Hindsight("future", 1e9, reward=reward))
+    batch = memory.sample(16)
+    assert (memory.read(batch.lanes, batch.serials).reward == -1).all()
+    assert all((one.obs.desired_goal == -1).all() for one in memory.epoch(4))
+
+
+def test_a_snapshot_holds_the_window_but_not_its_functions(tmp_path: Path) -> None:
+    window = rl.Hindsight("final", 7, reward=reward, terminated=reached, gamma=GAMMA)
+    memory = filled([[5, 4, 3]], window, sampler=rl.Prioritized())
+    memory.update_priorities(memory.sample(40), np.arange(40.0))
+    memory.save(tmp_path / "saved")
+    loaded = rl.Memory.load(tmp_path / "saved")
+    assert isinstance(loaded.window, rl.Hindsight)
+    assert (loaded.window.strategy, loaded.window.k, loaded.window.gamma) == ("final", 7, GAMMA)
+    assert (loaded.priorities == memory.priorities).all()
+    assert (loaded.read([0], [0]).reward == -1).all()
+    with pytest.raises(OptionError) as caught:
+        loaded.sample(40)
+    assert caught.value.problem.name == "window"
+    whole = rl.Memory.load(tmp_path / "saved", window=window)
+    one, two = memory.sample(40), whole.sample(40)
+    assert all((a == b).all() for (_, a), (_, b) in zip(flat(one), flat(two), strict=True))
+
+
+def test_a_window_of_ones_own_may_relabel() -> None:
+    class Doubled:
+        def spec(self) -> Any:
+            return rl.Transition(0.5).spec()
+
+        def outputs(self, schema: rl.Schema, stack: Any) -> Any:
+            return rl.Transition(0.5).outputs(schema, stack)
+
+        def relabel(self, memory: rl.Memory, batch: rl.Batch, random: np.random.Generator) -> None:
+            batch.reward *= 2
+
+    memory = filled([[5, 4, 3]], Doubled())
+    assert (memory.sample(9).reward == -2).all()
+    assert not memory.transfer.serialises
 
 
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
 def test_rows_whose_episode_is_gone_when_goals_are_read(strategy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch is right though its rows were overwritten since; but their episodes cannot be known any more."""
-    memory, real, turns = filled([[4] * 20], capacity=60), rl.Memory.sample, []
+    memory = filled([[4] * 20], rl.Hindsight(strategy, 4, reward=reward), capacity=60)
+    real, turns = rl.Hindsight.relabel, []
 
-    def sample(self: rl.Memory, size: int) -> rl.Batch:
-        batch = real(self, size)
+    def relabel(self: rl.Hindsight, memory: rl.Memory, batch: rl.Batch, random: np.random.Generator) -> None:
         turns.append(1)
         for episode in range(100 * len(turns), 100 * len(turns) + 20) if len(turns) < 4 else ():
             for t in range(4):
                 final = {"final_obs": seen(0, episode, 4)} if t == 3 else {}
-                self.append(obs=seen(0, episode, t), reward=[-1.0], terminated=[t == 3], truncated=[False], **final)
-        return batch
+                memory.append(obs=seen(0, episode, t), reward=[-1.0], terminated=[t == 3], truncated=[False], **final)
+        real(self, memory, batch, random)
 
-    monkeypatch.setattr(rl.Memory, "sample", sample)
-    batch = rl.Hindsight(strategy, 4, reward=reward, seed=0).sample(memory, 32)
+    monkeypatch.setattr(rl.Hindsight, "relabel", relabel)
+    batch = memory.sample(32)
     mine = batch.relabelled
     assert mine.any()
     np.testing.assert_array_equal(batch.obs.desired_goal[mine, 1], batch.obs.achieved_goal[mine, 1])
@@ -169,8 +216,9 @@ def test_rows_whose_episode_is_gone_when_goals_are_read(strategy: Any, monkeypat
 
 def test_while_others_write() -> None:
     """Rows that were written over while goals were read are drawn again; none is a mixture."""
-    memory = filled([[3, 3]], capacity=60)
-    hindsight, stop = rl.Hindsight("episode", 4, reward=reward, seed=0), threading.Event()
+    memory = filled([[3, 3]], rl.Hindsight("episode", 4, reward=reward), capacity=60)
+    memory.cut()  # the writer's first episode is another one
+    stop = threading.Event()
 
     def write() -> None:
         episode = 2
@@ -185,7 +233,7 @@ def test_while_others_write() -> None:
     writer.start()
     try:
         for _ in range(300):
-            batch = hindsight.sample(memory, 16)
+            batch = memory.sample(16)
             goals, mine = batch.obs.desired_goal, batch.relabelled
             assert (goals[mine, 1] == batch.obs.achieved_goal[mine, 1]).all()
     finally:
@@ -193,20 +241,20 @@ def test_while_others_write() -> None:
         writer.join()
 
 
-def test_refusals() -> None:
-    memory = filled([[3, 3]])
-    with pytest.raises(OptionError, match=r"^strategy must be one of future, final, episode, got 'past'$"):
-        rl.Hindsight("past", reward=reward)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match=r"^k must be finite and at least 0, got -1$"):
-        rl.Hindsight(k=-1, reward=reward)
-    with pytest.raises(OptionError, match=r"^reward must be a function of goals, got NoneType$"):
-        rl.Hindsight(reward=None)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match=r"^reward must give a value of each goal, \[\d+\], got \[\]$"):
-        rl.Hindsight(reward=lambda *_: 0.0, seed=0).sample(memory, 30)
-    with pytest.raises(
-        OptionError, match=r"^window must be Transition\(\) or NStep\(1\) for hindsight, got NStep\(n=3"
-    ):
-        rl.Hindsight(reward=reward).sample(filled([[3, 3]], window=rl.NStep(3)), 3)
-    plain = rl.Memory(rl.Schema(obs=rl.Field(), reward=rl.Field()), capacity=10)
-    with pytest.raises(OptionError, match=r"^schema must have obs with achieved_goal and desired_goal, got none of"):
-        rl.Hindsight(reward=reward).sample(plain, 1)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: rl.Hindsight("past", reward=reward), "strategy"),  # type: ignore[arg-type]
+        (lambda: rl.Hindsight(k=-1, reward=reward), "k"),
+        (lambda: rl.Hindsight(k=float("nan"), reward=reward), "k"),
+        (lambda: rl.Hindsight(gamma=1.5, reward=reward), "gamma"),
+        (lambda: rl.Hindsight(reward=None), "reward"),  # type: ignore[arg-type]
+        (lambda: rl.Hindsight(reward=reward, terminated=1), "terminated"),  # type: ignore[arg-type]
+        (lambda: filled([[3, 3]], rl.Hindsight(reward=lambda *_: 0.0)).sample(30), "reward"),
+        (lambda: rl.Memory(rl.Schema(obs=rl.Field()), 10, window=rl.Hindsight(reward=reward)), "schema"),
+    ],
+)
+def test_what_is_refused(make: Any, name: str) -> None:
+    with pytest.raises((OptionError, SchemaError)) as caught:
+        make()
+    assert caught.value.problem.name == name

@@ -61,7 +61,7 @@ def test_it_goes_on_after_saving_pickling_and_opening_again(tmp_path: Path) -> N
     def episodes(memory: rl.Memory, count: int) -> list[int]:
         for _ in range(count):
             memory.append(obs=next(written), terminated=True, truncated=False)
-        return sorted(memory.newest(100).obs.tolist())
+        return sorted(memory.inspect.newest(100).obs.tolist())
 
     assert episodes(memory, 3) == [1, 2]
     memory.save(tmp_path / "kept")
@@ -91,7 +91,7 @@ def test_writers_of_their_own_keep_the_share_of_their_lanes() -> None:
         for lane, actor in enumerate(actors):
             for number in range(10):
                 actor.append(lanes=lane, obs=number, terminated=True, truncated=False)
-        found = learner.newest(100)
+        found = learner.inspect.newest(100)
         assert [sorted(found.obs[found.lanes == lane].tolist()) for lane in range(2)] == [[7, 8, 9]] * 2
         for actor in actors:
             actor.close()

@@ -16,14 +16,14 @@ from relive.errors import OptionError, SchemaError, StaleRows
 
 def test_bytes_in_use_are_those_of_rows_that_are_held() -> None:
     memory = rl.Memory(rl.Schema(obs=rl.Field((100,))), 1000, lanes=2, seed=0)
-    assert memory.used_nbytes == 0
+    assert memory.inspect.used_nbytes == 0
     for t in range(60):
         ended = np.full(2, t % 20 == 19)
         obs = np.zeros((2, 100))
         memory.append(obs=obs, reward=np.zeros(2), terminated=ended, truncated=np.zeros(2, bool), final_obs=obs)
-    assert memory.used_nbytes == int(memory.nbytes * (2 * 63 / 1000))
+    assert memory.inspect.used_nbytes == int(memory.nbytes * (2 * 63 / 1000))
     memory.forget(0, 42)
-    assert memory.used_nbytes == int(memory.nbytes * ((63 + 21) / 1000))
+    assert memory.inspect.used_nbytes == int(memory.nbytes * ((63 + 21) / 1000))
 
 
 def test_views_are_read_only_and_live() -> None:
@@ -54,16 +54,16 @@ def test_views_and_batches_outlive_the_memory() -> None:
 
 def test_len_full_clear_and_repr() -> None:
     memory = rl.Memory(SCHEMA, 20, 2, seed=0)
-    assert (len(memory), memory.full, memory.ready) == (0, False, 0)
+    assert (len(memory), memory.inspect.overwrites, memory.ready) == (0, False, 0)
     play(memory, 8, every=4)
-    assert (len(memory), memory.full, memory.ready) == (16, True, 16)
+    assert (len(memory), memory.inspect.overwrites, memory.ready) == (16, True, 16)
     assert repr(memory) == (
         f"Memory(16 steps in 20 rows, 2 lanes, {memory.nbytes / 2**20:.1f} MiB, Uniform(replace=True), "
         "Transition(gamma=0.99), Schema(obs: float32[2], action: uint8, reward: float32))"
     )
     batch = memory.sample(4)
     memory.clear()
-    assert (len(memory), memory.full, memory.ready) == (0, False, 0)
+    assert (len(memory), memory.inspect.overwrites, memory.ready) == (0, False, 0)
     with pytest.raises(StaleRows):
         memory.read(batch.lanes, batch.serials)
     play(memory, 3)
@@ -273,3 +273,13 @@ def test_empty_blocks_do_nothing() -> None:
         truncated=flags[:, 0],
     )
     assert len(memory) == 0
+
+
+@pytest.mark.parametrize("name", ["add", "push", "put", "store", "insert"])
+def test_what_other_buffers_call_it_is_answered_with_our_name(name: str) -> None:
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 10)
+    with pytest.raises(AttributeError, match=r"append .* extend"):
+        getattr(memory, name)(obs=1.0)
+    assert not hasattr(memory, name)
+    with pytest.raises(AttributeError, match=r"^Memory has no 'nope'$"):
+        _ = memory.nope  # type: ignore[attr-defined]

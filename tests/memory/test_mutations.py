@@ -47,7 +47,7 @@ def make():
 def use(memory, writer):
     calls = [
         lambda: memory.sample(8), lambda: memory.sample(60), lambda: len(memory), lambda: memory.ready,
-        lambda: memory.episodes, lambda: memory.full, lambda: writer.append(**step, terminated=False),
+        lambda: memory.episodes, lambda: memory.inspect.overwrites, lambda: writer.append(**step, terminated=False),
         lambda: writer.cut(), lambda: memory.append(lanes=1, **step, terminated=True), lambda: memory.cut(1),
         lambda: memory.forget(0, 75), lambda: list(memory.epoch(16)), lambda: memory.read([0], [70]),
         lambda: rl.Writer(name, source.randrange(2)).close(), lambda: memory.clear(),

@@ -28,7 +28,7 @@ def step_of(lane: int, number: int, end: int, schema: rl.Schema) -> dict[str, ob
 
 
 def same(one: rl.Memory, other: rl.Memory) -> None:
-    assert one.heads.tolist() == other.heads.tolist()
+    assert one.inspect.heads.tolist() == other.inspect.heads.tolist()
     for key in one:
         np.testing.assert_array_equal(one[key], other[key])
     for key in ("lane", "id", "start", "length", "terminated", "truncated"):
@@ -49,13 +49,13 @@ def test_what_is_sent_in_pieces_and_twice_is_stored_once(data: st.DataObject, lo
             here.append(lanes=lane, **step_of(lane, counts[lane], data.draw(st.sampled_from([0, 0, 1, 2])), schema))
             counts[lane] += 1
         elif packed and data.draw(st.booleans()):
-            assert there.receive_rows(data.draw(st.sampled_from(packed))) == 0
+            assert there.transfer.receive_rows(data.draw(st.sampled_from(packed))) == 0
         else:
-            heads = here.heads
+            heads = here.inspect.heads
             runs = [(lane, sent[lane], int(heads[lane]) - sent[lane]) for lane in (0, 1) if heads[lane] > sent[lane]]
             if runs:
-                packed.append(here.pack_rows(runs))
-                there.receive_rows(packed[-1])
+                packed.append(here.transfer.pack_rows(runs))
+                there.transfer.receive_rows(packed[-1])
                 sent = heads.tolist()
                 same(here, there)
 
@@ -64,8 +64,8 @@ def test_rows_that_overlap_go_on_after_what_is_there() -> None:
     here, there = (rl.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
     for number in range(10):
         here.append(lanes=0, **step_of(0, number, int(number == 4), SCHEMA))
-    there.receive_rows(here.pack_rows([(0, 0, 4)]))
-    assert there.receive_rows(here.pack_rows([(0, 2, 9)])) == 6
+    there.transfer.receive_rows(here.transfer.pack_rows([(0, 0, 4)]))
+    assert there.transfer.receive_rows(here.transfer.pack_rows([(0, 2, 9)])) == 6
     same(here, there)
 
 
@@ -73,7 +73,7 @@ def test_an_episode_whose_beginning_was_lost_begins_where_it_goes_on() -> None:
     here, there = (rl.Memory(SCHEMA, 40, 1, seed=0) for _ in range(2))
     for number in range(6):
         here.append(lanes=0, **step_of(0, number, int(number == 5), SCHEMA))
-    there.receive_rows(here.pack_rows([(0, 3, 4)], [(0, 0, 4)]))
+    there.transfer.receive_rows(here.transfer.pack_rows([(0, 3, 4)], [(0, 0, 4)]))
     assert there.episodes.start.tolist() == [0]
     assert there.episodes.length.tolist() == [3]
     assert there["tag"][0, :3].tolist() == [3, 4, 5]
@@ -92,32 +92,32 @@ def test_rows_that_do_not_go_on_are_refused(runs: object, serials: object, got: 
     for number in range(9):
         here.append(lanes=0, **step_of(0, number, int(number == 4), SCHEMA))
     if "serial 3" in got:
-        there.receive_rows(here.pack_rows([(0, 0, 3)]))
-    before = there.heads.tolist()
+        there.transfer.receive_rows(here.transfer.pack_rows([(0, 0, 3)]))
+    before = there.inspect.heads.tolist()
     with pytest.raises(OptionError) as caught:
-        there.receive_rows(here.pack_rows(runs, serials))
+        there.transfer.receive_rows(here.transfer.pack_rows(runs, serials))
     assert str(caught.value) == f"rows must form episodes that go on at serial {before[0]} of lane 0, got {got}"
-    assert there.heads.tolist() == before
+    assert there.inspect.heads.tolist() == before
 
 
 def test_bytes_that_are_no_rows_are_refused() -> None:
     memory = rl.Memory(SCHEMA, 40, 1, seed=0)
     memory.append(lanes=0, **step_of(0, 0, 0, SCHEMA))
-    data = memory.pack_rows([(0, 0, 1)])
+    data = memory.transfer.pack_rows([(0, 0, 1)])
     remedy = "Only what pack_rows made of the same schema can be received."
     for bad, got in (
         (b"", "bytes that begin otherwise"),
         (b"x" * 100, "bytes that begin otherwise"),
         (data[:-1], f"{len(data) - 1} bytes for 1 rows"),
         (data + b"\0", f"{len(data) + 1} bytes for 1 rows"),
-        (memory.pack_rows([(0, 0, 1)], [(7, 0, 1)]), "the run [7, 0, 1] for 1 lanes of 40 rows"),
+        (memory.transfer.pack_rows([(0, 0, 1)], [(7, 0, 1)]), "the run [7, 0, 1] for 1 lanes of 40 rows"),
         (data[:8] + (1 << 60).to_bytes(8, "little") + data[16:], f"{1 << 60} runs"),
     ):
         with pytest.raises(OptionError) as caught:
-            memory.receive_rows(bad)
+            memory.transfer.receive_rows(bad)
         assert str(caught.value) == f"rows must be packed rows of this memory's schema, got {got}. {remedy}"
     with pytest.raises(StaleRows):
-        memory.pack_rows([(0, 0, 2)])
+        memory.transfer.pack_rows([(0, 0, 2)])
 
 
 @pytest.mark.parametrize("kind", ["ram", "mapped"])
@@ -128,7 +128,7 @@ def test_received_rows_are_in_the_journal(tmp_path, kind: str) -> None:
     there.save(tmp_path / "saved", journal="written")
     for number in range(20):
         here.append(lanes=0, **step_of(0, number, int(number % 7 == 6), SCHEMA))
-    there.receive_rows(here.pack_rows([(0, 0, int(here.heads[0]))]))
+    there.transfer.receive_rows(here.transfer.pack_rows([(0, 0, int(here.inspect.heads[0]))]))
     same(rl.Memory.load(tmp_path / "saved"), here)
 
 
@@ -141,7 +141,7 @@ def test_receiving_waits_for_rows_that_a_save_holds(tmp_path) -> None:
     def save() -> None:
         while not stop.is_set():
             there.save(tmp_path / "saved")
-            rows = rl.Memory.load(tmp_path / "saved").newest(1000)
+            rows = rl.Memory.load(tmp_path / "saved").inspect.newest(1000)
             saved.append(sorted(rows.tag.tolist()))
 
     thread = threading.Thread(target=save)
@@ -151,8 +151,8 @@ def test_receiving_waits_for_rows_that_a_save_holds(tmp_path) -> None:
         for _ in range(37):
             here.append(lanes=0, **step_of(0, number, int(number % 11 == 10), SCHEMA))
             number += 1
-        first = int(there.heads[0])
-        there.receive_rows(here.pack_rows([(0, first, int(here.heads[0]) - first)]))
+        first = int(there.inspect.heads[0])
+        there.transfer.receive_rows(here.transfer.pack_rows([(0, first, int(here.inspect.heads[0]) - first)]))
     stop.set()
     thread.join()
     for tags in saved:
@@ -164,22 +164,22 @@ def test_most_episodes_are_kept_of_received_rows() -> None:
     here, there = rl.Memory(SCHEMA, 100, 1, seed=0), rl.Memory(SCHEMA, 100, 1, seed=0, max_episodes=2)
     for number in range(20):
         here.append(lanes=0, **step_of(0, number, int(number % 4 == 3), SCHEMA))
-    there.receive_rows(here.pack_rows([(0, 0, int(here.heads[0]))]))
+    there.transfer.receive_rows(here.transfer.pack_rows([(0, 0, int(here.inspect.heads[0]))]))
     assert there.episodes.id.tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("sampler", [rl.Uniform(), rl.Prioritized(alpha=1.0)])
 def test_standing_is_the_sum_and_the_least(sampler: rl.Sampler) -> None:
     memory = rl.Memory(SCHEMA, 60, 2, sampler=sampler, seed=0)
-    assert memory.standing == (0.0, 0.0)
+    assert memory.transfer.sampling_weight == (0.0, 0.0)
     for number in range(10):
         for lane in (0, 1):
             memory.append(lanes=lane, **step_of(lane, number, int(number == 5), SCHEMA))
-    assert memory.standing == (memory.ready, 1.0)
+    assert memory.transfer.sampling_weight == (memory.ready, 1.0)
     if isinstance(sampler, rl.Prioritized):
         batch = memory.sample(64)
         memory.update_priorities(batch, np.linspace(0.1, 3, 64))
         found = memory.priorities
-        total, least = memory.standing
+        total, least = memory.transfer.sampling_weight
         assert total == pytest.approx(found.sum(), rel=1e-12)
         assert least == found[found > 0].min()

@@ -91,7 +91,7 @@ def test_weights_of_the_seed_example() -> None:
 
 
 def test_beta_may_follow_a_schedule() -> None:
-    memory = filled([[4]], sampler=rl.Prioritized(alpha=1.0, beta=rl.Linear(0.0, 1.0, steps=2), eps=1e-300))
+    memory = filled([[4]], sampler=rl.Prioritized(alpha=1.0, beta=rl.LinearSchedule(0.0, 1.0, steps=2), eps=1e-300))
     memory.update_priorities({"lanes": [0] * 4, "serials": [0, 1, 2, 3]}, [1.0, 4.0, 4.0, 4.0])
     least = [min(memory.sample(100).weights) for _ in range(4)]
     assert least == pytest.approx([1.0, 0.5, 0.25, 0.25])
@@ -254,8 +254,8 @@ def test_too_few_to_draw_without_replacement(sampler: Any) -> None:
         (lambda: rl.Prioritized(alpha=None), "alpha must be a number from 0 to 1, got None"),
         (lambda: rl.Prioritized(beta=10**400), f"beta must be finite and at least 0, got 1{'0' * 56}..."),
         (lambda: rl.Prioritized(beta=10**5000), "beta must be finite and at least 0, got a number of very many digits"),
-        (lambda: rl.Linear(0.0, 1.0, steps=0), f"steps must be a whole number from 1 to {2**63 - 1}, got 0"),
-        (lambda: rl.Linear(None, 1.0, steps=2), "start must be finite, got None"),
+        (lambda: rl.LinearSchedule(0.0, 1.0, steps=0), f"steps must be a whole number from 1 to {2**63 - 1}, got 0"),
+        (lambda: rl.LinearSchedule(None, 1.0, steps=2), "start must be finite, got None"),
         (lambda: filled([[2]]).sample(2, beta=float("inf")), "beta must be finite and at least 0, got inf"),
         (lambda: filled([[2]]).sample(0), "size must be a whole number from 1 to 2147483647, got 0"),
         (lambda: filled([[2]]).sample(2.5), "size must be a whole number from 1 to 2147483647, got 2.5"),

@@ -28,7 +28,7 @@ def same_batches(one: rl.Memory, two: rl.Memory, size: int = 16, count: int = 5)
 
 @pytest.mark.parametrize("compress", [None, "zstd"])
 def test_a_loaded_memory_draws_the_same_batches(tmp_path: Path, compress: str | None) -> None:
-    memory = new_memory(3000, rl.Prioritized(beta=rl.Linear(0.4, 1.0, 100)))
+    memory = new_memory(3000, rl.Prioritized(beta=rl.LinearSchedule(0.4, 1.0, 100)))
     fill(memory, 0, 4000)
     memory.update_priorities(memory.sample(64), np.linspace(0, 9, 64))
     memory.save(tmp_path / "saved", compress=compress)
@@ -60,7 +60,7 @@ def test_numbers_of_numpy_in_settings(tmp_path: Path) -> None:
         checkable.SCHEMA,
         np.int64(1000),
         np.int64(2),
-        sampler=rl.Prioritized(alpha=np.float32(0.5), beta=rl.Linear(0.4, 1.0, np.int64(10))),  # type: ignore[arg-type]
+        sampler=rl.Prioritized(alpha=np.float32(0.5), beta=rl.LinearSchedule(0.4, 1.0, np.int64(10))),  # type: ignore[arg-type]
         window=rl.NStep(np.int64(3)),  # type: ignore[arg-type]
         stack={"obs": np.int64(2)},  # type: ignore[dict-item]
         seed=0,

@@ -16,7 +16,7 @@ def test_roles_come_from_names() -> None:
     assert [(c.key, c.role) for c in schema] == [
         ("obs", "observed"),
         ("state", "observed"),
-        ("action", "plain"),
+        ("action", "action"),
         ("reward", "reward"),
     ]
     assert schema["obs"].final_key == "final_obs"
@@ -27,6 +27,49 @@ def test_roles_come_from_names() -> None:
 def test_roles_can_be_given() -> None:
     schema = rl.Schema(pixels=rl.Field((2,), role="observed"), reward=rl.Field((3,), "float64"))
     assert [c.role for c in schema] == ["observed", "reward"]
+
+
+def test_usual_names_have_the_roles_that_they_suggest() -> None:
+    schema = rl.Schema(observations=rl.Field((2,)), actions=rl.Field((), "uint8"), rewards=rl.Field((3,)))
+    assert [(c.key, c.role) for c in schema] == [
+        ("observations", "observed"),
+        ("actions", "action"),
+        ("rewards", "reward"),
+    ]
+    assert schema["observations"].next_key == "next_observations"
+    assert rl.Schema(observation=rl.Field())["observation"].role == "observed"
+    assert rl.Schema(pixels=rl.Field())["pixels"].role == "observed"
+
+
+def test_a_word_inside_a_name_decides_nothing() -> None:
+    schema = rl.Schema(obs=rl.Field(), last_action=rl.Field((), "uint8"), reward_scale=rl.Field(), obs_count=rl.Field())
+    assert {schema[key].role for key in ("last_action", "reward_scale", "obs_count")} == {"plain"}
+    assert schema.action_keys == set()
+    assert rl.Schema(obs=rl.Field(), move=rl.Field((), "uint8", "action")).action_keys == {"move"}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"sight": rl.Field((4,))}, {"action": rl.Field((), "uint8")}, {"reward": rl.Field()}]
+)
+def test_a_schema_that_observes_nothing_is_refused(fields: dict[str, Any]) -> None:
+    """Unless every one of its fields says so: without observations there is no next observation."""
+    with pytest.raises(SchemaError) as caught:
+        rl.Schema(**fields)
+    assert "role='observed'" in caught.value.problem.remedy
+    stated = {name: rl.Field(field.shape, field.dtype, "plain") for name, field in fields.items()}
+    assert all(column.role == "plain" for column in rl.Schema(**{"reward": None, **stated}))
+    with pytest.raises(SchemaError):
+        rl.Schema(**stated, other=rl.Field())
+    assert rl.Schema(**fields, obs=rl.Field())["obs"].next_key == "next_obs"
+
+
+@pytest.mark.parametrize("name", ["image", "frames", "act", "rew", "done", "terminals", "obs_next"])
+def test_names_that_suggest_a_role_must_state_it(name: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        rl.Schema(obs=rl.Field(), **{name: rl.Field()})
+    assert (caught.value.problem.name, caught.value.problem.rule) == (name, "state its role")
+    assert caught.value.problem.remedy
+    assert rl.Schema(obs=rl.Field(), **{name: rl.Field(role="plain")})[name].role == "plain"
 
 
 def test_nested_fields_and_groups_have_paths() -> None:
@@ -78,7 +121,7 @@ def endless() -> list[Any]:
         ),
         (
             lambda: rl.Field((2,), role="seen"),  # type: ignore[arg-type]
-            "role must be 'observed', 'reward', 'plain' or None, got 'seen'",
+            "role must be 'observed', 'action', 'reward', 'plain' or None, got 'seen'",
         ),
         (
             lambda: rl.Schema(reward=None),
@@ -87,6 +130,10 @@ def endless() -> list[Any]:
         (
             lambda: rl.Schema(weights=rl.Field()),
             "field name must not be one that a step or batch uses itself, got 'weights'. Choose another name.",
+        ),
+        (
+            lambda: rl.Schema(size=rl.Field()),
+            "field name must not be one that a step or batch uses itself, got 'size'. Choose another name.",
         ),
         (
             lambda: rl.Schema(keys=rl.Field()),

@@ -118,7 +118,7 @@ class DQN(TransitionLearner):
         self.group: AgentGroup = env.groups[0]
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         how = network_options(config, "dueling", "distribution", "atoms", "v_min", "v_max", "noisy_sigma")
-        super().__init__(config, env, device, seed)
+        super().__init__(config, device, seed)
         space = observed_space(self.group.obs_space, config.frame_stack)
         with self.networks.seeded() as generator:
             self.online = QNetwork(space, self.group.action_space, generator=generator, **how)

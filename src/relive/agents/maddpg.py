@@ -219,7 +219,7 @@ class MADDPG(NetworkLearner):
     def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
         batch = memory.sample(self.config.batch_size)
-        recent = memory.newest(self.config.batch_size) if self.config.infer_policies else None
+        recent = memory.inspect.newest(self.config.batch_size) if self.config.infer_policies else None
         metrics, td_errors = self.update(batch, recent)
         if self.config.per_alpha:
             mean = torch.stack([error.abs().mean(dim=(0, 1)) for error in td_errors]).mean(dim=0)

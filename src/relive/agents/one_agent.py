@@ -1,9 +1,9 @@
-"""What algorithms of one agent have in common: batches with hindsight, and stacks of frames."""
+"""Settings, memories and learners that algorithms of one agent share, and stacks of frames."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -39,8 +39,25 @@ class TransitionSettings(OptimizerSettings, HindsightSettings, PERSettings, Repl
         return Schedule(self.update_every, first=self.learning_starts)
 
     def memory(self, env: Env, *, lanes: int, seed: int, storage: Storage | None = None) -> Memory:
-        """The replay memory: transitions of n steps."""
-        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage)
+        """The replay memory: transitions of n steps, or relabelled in hindsight."""
+        window = None if self.hindsight == "none" else self._hindsight(env)
+        return replay_memory(self, env.schema, lanes=lanes, seed=seed, storage=storage, window=window)
+
+    def _hindsight(self, env: Env) -> Hindsight:
+        if self.n_step > 1:
+            remedy = "Rewards in between would be of the old goal."
+            raise OptionError("n_step", "be 1 with hindsight", self.n_step, remedy)
+        if not isinstance(env, Goals):
+            rule = "have compute_reward, and observations with achieved_goal and desired_goal, for hindsight"
+            raise OptionError("environment", rule, repr(env.name))
+        reward, terminated = (partial(_of_goals, judge) for judge in (env.compute_reward, env.compute_terminated))
+        options: dict[str, Any] = {"reward": reward, "terminated": terminated, "gamma": self.gamma}
+        return Hindsight(self.hindsight, self.hindsight_k, **options)  # type: ignore[arg-type]
+
+
+def _of_goals(judge: Callable[..., Any], achieved: ArrayLike, desired: ArrayLike) -> Array:
+    """A goal environment's function of each pair of goals, ``[B]``."""
+    return np.broadcast_to(judge(achieved, desired, {}), np.shape(achieved)[:1])
 
 
 @dataclass(frozen=True)
@@ -65,61 +82,19 @@ class ActorCriticSettings(NetworkSettings, TransitionSettings):
         check(self, update_every=Bounds(0.01))
 
 
-@final
-class Replay:
-    """Draws a learner's batches, with hindsight if its settings say so.
-
-    Args:
-        config: Settings that have batch_size, hindsight, hindsight_k and n_step.
-    """
-
-    def __init__(self, config: Any, env: Env, seed: int) -> None:
-        self._size, self._hindsight = config.batch_size, None
-        if config.hindsight == "none":
-            return
-        if config.n_step > 1:
-            remedy = "Rewards in between would be of the old goal."
-            raise OptionError("n_step", "be 1 with hindsight", config.n_step, remedy)
-        if not isinstance(env, Goals):
-            rule = "have compute_reward, and observations with achieved_goal and desired_goal, for hindsight"
-            raise OptionError("environment", rule, repr(env.name))
-        judges = {"reward": env.compute_reward, "terminated": env.compute_terminated}
-
-        def judge(name: str, achieved: ArrayLike, desired: ArrayLike) -> Array:
-            return np.broadcast_to(judges[name](achieved, desired, {}), np.shape(achieved)[:1])
-
-        parts: dict[str, Any] = {name: partial(judge, name) for name in judges}
-        self._hindsight = Hindsight(config.hindsight, config.hindsight_k, seed=seed, **parts)
-
-    def sample(self, memory: Memory) -> Batch:
-        """The next batch."""
-        return memory.sample(self._size) if self._hindsight is None else self._hindsight.sample(memory, self._size)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """What the next batches depend on besides the memory."""
-        state = {} if self._hindsight is None else self._hindsight.random_state
-        return {f"hindsight.{name}": torch.tensor(value) for name, value in state.items()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        if self._hindsight is not None:
-            self._hindsight.random_state = {name: int(state[f"hindsight.{name}"]) for name in ("seed", "batches")}
-
-
 class TransitionLearner(NetworkLearner, ABC):
-    """What learners from transitions have in common: their networks, and batches with hindsight and priorities.
+    """What learners from transitions have in common: their networks, and batches with priorities.
 
     A learner inherits it and has ``update``.
     """
 
-    def __init__(self, config: TransitionSettings, env: Env, device: torch.device | str, seed: int) -> None:
+    def __init__(self, config: TransitionSettings, device: torch.device | str, seed: int) -> None:
         self.config = config
-        self.networks, self._replay = Networks(device, seed), Replay(config, env, seed)
-        self.networks.keep(self._replay)
+        self.networks = Networks(device, seed)
 
     def learn(self, memory: Memory, _obs: Arrays | None = None) -> dict[str, float]:
         """One update from a batch of the memory."""
-        batch = self._replay.sample(memory)
+        batch = memory.sample(self.config.batch_size)
         metrics, error = self.update(batch)
         if self.config.per_alpha:
             memory.update_priorities(batch, error.abs().cpu().numpy())

@@ -91,7 +91,7 @@ class SAC(TransitionLearner):
         if not isinstance(space, (spaces.Discrete, spaces.Box)):
             raise OptionError("action space", "be Discrete or a Box", space, "PPO learns several choices at once.")
         self._choices = int(space.n) if isinstance(space, spaces.Discrete) else 0
-        super().__init__(config, env, device, seed)
+        super().__init__(config, device, seed)
         with self.networks.seeded() as generator:
             how["generator"] = generator
             self.policy = ActorCritic(group, critic=False, squash=True, **how)

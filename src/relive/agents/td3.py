@@ -85,7 +85,7 @@ class TD3(TransitionLearner):
         self._td_loss = resolve("td_loss", config.td_loss, TD_LOSSES)
         how = network_options(config)
         group = env.groups[0]
-        super().__init__(config, env, device, seed)
+        super().__init__(config, device, seed)
         with self.networks.seeded() as generator:
             self.policy = TanhPolicy(group, name=config.name.upper(), generator=generator, **how)
             width, count = self.policy.box.width, 2 if config.twin_q else 1

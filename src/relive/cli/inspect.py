@@ -20,7 +20,7 @@ def inspect(path: Path, out: Path | None) -> None:
     """Print and plot a memory's fields, bytes, episodes, returns and priorities."""
     memory = checkpoint.load_memory(path) if checkpoint.exists(path) else Memory.load(path)
     statistics = _statistics(memory)
-    used, room = (f"{bytes_ / 2**20:.1f} MiB" for bytes_ in (memory.used_nbytes, memory.nbytes))
+    used, room = (f"{bytes_ / 2**20:.1f} MiB" for bytes_ in (memory.inspect.used_nbytes, memory.nbytes))
     print(f"{len(memory):,} steps, {used}; room for {memory.capacity:,} rows in {memory.lanes} lanes, {room}")
     print(f"sampler {memory.sampler}, window {memory.window}")
     width = max(len(column.key) for column in memory.schema)

@@ -252,6 +252,7 @@ class ShardLearner(Iterator[Batch]):
         for place, batch in enumerate(batches):
             if factor != 1.0:
                 batch.weights = np.minimum(batch.weights * np.float32(factor), np.float32(1))
+            batch.action_keys = self._spec.schema.action_keys
             batch.ticket = np.array([about.shard, view.epoch, head["first"] + place], np.int64)
             self._ready.append(batch)
 
@@ -287,7 +288,7 @@ class ShardLearner(Iterator[Batch]):
             return None
         for view in self._views:
             if view.memory is not None:
-                view.total, view.least = view.memory.standing
+                view.total, view.least = view.memory.transfer.sampling_weight
         chosen = self._choose()
         if chosen is None:
             return None

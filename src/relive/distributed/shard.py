@@ -109,7 +109,7 @@ class Shard:
                     return {"taken": lane}
             for place, lane in enumerate(lanes):
                 self._generations[lane] = generation
-                if acked is None or int(self.memory.heads[lane]) < acked[place]:
+                if acked is None or int(self.memory.inspect.heads[lane]) < acked[place]:
                     self.memory.cut(lane)
         found = {"epoch": self.epoch, "generation": generation, "heads": self._heads(lanes)}
         return {**found, "tally": self.tally.plain()}
@@ -122,13 +122,13 @@ class Shard:
             for lane in lanes:
                 if self._generations[lane] > generation:
                     return {"taken": lane}
-            heads = self.memory.heads
+            heads = self.memory.inspect.heads
             for run in unpack(self.spec.schema, self.spec.lanes, self.spec.capacity // self.spec.lanes, rows):
                 if run.lane not in lanes:
                     raise OptionError("rows", f"be of the writer's lanes {lanes}", f"some of lane {run.lane}")
                 if run.serial > heads[run.lane]:  # calls before it failed
                     return {"stale": True}
-            steps = self.memory.receive_rows(rows)
+            steps = self.memory.transfer.receive_rows(rows)
         if steps:
             self.tally.count("inserted", self._source, steps)
             self._note_held()
@@ -139,7 +139,7 @@ class Shard:
         if epoch != self.epoch or self._generations[lane] > generation:
             return {"stale": True}
         with self._writing:
-            if int(self.memory.heads[lane]) == head:
+            if int(self.memory.inspect.heads[lane]) == head:
                 self.memory.cut(lane)
         return {"epoch": self.epoch, "heads": self._heads([lane])}
 
@@ -150,13 +150,15 @@ class Shard:
         self.tally.join(tally)
         self.update_priorities(updates)
         with self._drawing:
-            head = {**self._head(self.memory.standing), "first": self._number}
+            head = {**self._head(self.memory.transfer.sampling_weight), "first": self._number}
             try:
                 layout = self._layouts.get(size)
                 if layout is None:
                     return self._sample_singly(head, size, batches, beta)
                 begin = head_of(head, [layout.described], [0] * batches)
-                drawn = self.memory.sample_bytes(size, batches, head=begin, first_lane=self._first_lane, beta=beta)
+                drawn = self.memory.transfer.sample_bytes(
+                    size, batches, head=begin, first_lane=self._first_lane, beta=beta
+                )
             except NotEnoughRows:
                 return pack_batches(head, [])
             for place in range(batches):
@@ -171,7 +173,7 @@ class Shard:
             batch.lanes += self._first_lane
             self._remember(batch.lanes, batch.serials)
             drawn.append(batch)
-        if self.memory.batches_alike:
+        if self.memory.transfer.serialises:
             self._layouts[size] = Layout.of(drawn[0])
         return pack_batches(head, drawn)
 
@@ -186,7 +188,7 @@ class Shard:
         """The total sampling weight, and the counts."""
         self.tally.join(tally)
         self.update_priorities(updates)
-        return self._head(self.memory.standing)
+        return self._head(self.memory.transfer.sampling_weight)
 
     def update_priorities(self, updates: bytes) -> None:
         """Set priorities of batches drawn here; those of another epoch, or drawn long ago, are dropped and counted."""
@@ -213,19 +215,19 @@ class Shard:
     def state(self) -> dict[str, Any]:
         """The shard's state, for monitoring."""
         memory = self.memory
-        total, least = memory.standing
+        total, least = memory.transfer.sampling_weight
         return {
             "epoch": self.epoch,
             "steps": len(memory),
             "ready": memory.ready,
-            "full": memory.full,
+            "full": memory.inspect.overwrites,
             "nbytes": memory.nbytes,
             "total": total,
             "least": least,
             "inserted": self.tally.plain()["inserted"].get(self._source, 0),
             "batches": self._number,
             "dropped": memory.dropped + self._late,
-            "heads": memory.heads.tolist(),
+            "heads": memory.inspect.heads.tolist(),
             "pid": os.getpid(),
             "node": import_ray().get_runtime_context().get_node_id(),
             "segment": self.segment,
@@ -260,7 +262,7 @@ class Shard:
         }
 
     def _heads(self, lanes: list[int]) -> list[int]:
-        heads = self.memory.heads
+        heads = self.memory.inspect.heads
         return [int(heads[lane]) for lane in lanes]
 
     def _note_held(self) -> None:

@@ -106,14 +106,14 @@ class ShardWriter:
                 self._attach(shard, link)
                 self.flush()
             self._rows.cut(None if self._bare else place)
-            link.sent[where] = link.acked[where] = int(self._rows.heads[place])
+            link.sent[where] = link.acked[where] = int(self._rows.inspect.heads[place])
             link.heads[where] = answer["heads"][0]
 
     def flush(self) -> None:
         """Send what is here, whatever a limiter says; returns once all of it has been acknowledged."""
         self._send(heed=False)
         for shard, link in self._links.items():
-            while link.calls or link.most_behind(self._rows.heads) > 0:
+            while link.calls or link.most_behind(self._rows.inspect.heads) > 0:
                 self._wait(shard, link) if link.calls else self._ship(shard, link)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class ShardWriter:
             self._heed(self._limiter)
         for shard, link in self._links.items():
             self._ship(shard, link)
-            while link.most_behind(self._rows.heads) + 2 * self._block > self._span:
+            while link.most_behind(self._rows.inspect.heads) + 2 * self._block > self._span:
                 self._wait(shard, link) if link.calls else self._ship(shard, link)
 
     def _heed(self, limiter: Ratio) -> None:
@@ -177,7 +177,7 @@ class ShardWriter:
         """Send all rows that were not sent, once few enough are on their way."""
         while len(link.calls) >= self._unacked:
             self._wait(shard, link)
-        heads, runs, named = self._rows.heads, [], []
+        heads, runs, named = self._rows.inspect.heads, [], []
         for where, place in enumerate(link.places):
             first, count = link.sent[where], int(heads[place]) - link.sent[where]
             if count > 0:
@@ -185,7 +185,7 @@ class ShardWriter:
                 named.append((link.lanes[where], first + link.offsets[where], count))
                 link.sent[where] = first + count
         if runs:
-            link.send(self._rows.pack_rows(runs, np.array(named, np.int64)))
+            link.send(self._rows.transfer.pack_rows(runs, np.array(named, np.int64)))
 
     def _wait(self, shard: int, link: _Link) -> None:
         """Take the oldest acknowledgement; if it does not come, all that was not acknowledged is to be sent again."""

@@ -86,8 +86,8 @@ class MemoryView:
         """Statistics of the whole memory."""
         memory = self._memory
         self._count_draws()
-        tails, heads = memory.tails.tolist(), memory.heads.tolist()
-        census, state = memory.census(), memory.random_state
+        tails, heads = memory.inspect.tails.tolist(), memory.inspect.heads.tolist()
+        census, state = memory.inspect.census(), memory.random_state
         lanes = [{"lane": lane, "tail": tails[lane], "head": heads[lane]} for lane in range(min(_LANES, memory.lanes))]
         return {
             "time": time.time(),
@@ -106,9 +106,9 @@ class MemoryView:
             "evicted": sum(tails),
             "inserted": sum(heads),
             "ready": memory.ready,
-            "full": memory.full,
+            "full": memory.inspect.overwrites,
             "nbytes": memory.nbytes,
-            "used_nbytes": memory.used_nbytes,
+            "used_nbytes": memory.inspect.used_nbytes,
             "batches": state["batches"],
             "dropped": memory.dropped if isinstance(memory.sampler, Prioritized) else None,
             "census": {key: _plain(value) for key, value in census.items()},
@@ -119,8 +119,8 @@ class MemoryView:
         """Policy versions of the rows held, and of rows drawn, weighted by draws."""
         if _VERSION not in self._memory or not len(self._memory):
             return None
-        rows = self._memory.newest(min(len(self._memory), 100_000))
-        draws = self._memory.draw_counts(rows)
+        rows = self._memory.inspect.newest(min(len(self._memory), 100_000))
+        draws = self._memory.inspect.draw_counts(rows)
         drawn = None if draws is None or not draws.any() else _spread(rows[_VERSION], draws)
         return {"held": _spread(rows[_VERSION], np.ones(len(rows[_VERSION]))), "drawn": drawn}
 
@@ -130,7 +130,7 @@ class MemoryView:
             self._asked = time.monotonic()
             if self._counting:
                 return
-            if self._memory.count_draws():  # somebody else counts them, and ends it
+            if self._memory.inspect.count_draws():  # somebody else counts them, and ends it
                 return
             self._counting = True
         self._look_again(self._patience)
@@ -146,7 +146,7 @@ class MemoryView:
             if left <= 0:
                 self._counting = False
                 with contextlib.suppress(StorageError):  # closed meanwhile
-                    self._memory.count_draws(False)
+                    self._memory.inspect.count_draws(False)
         if left > 0:
             self._look_again(left)
 
@@ -173,7 +173,7 @@ class MemoryView:
             one["return"] = self._return(one["lane"], one["start"], one["length"])
             one["film"] = (one["lane"], one["start"]) in filmed
             listed.append(one)
-        tails, heads = memory.tails, memory.heads
+        tails, heads = memory.inspect.tails, memory.inspect.heads
         bounds = [{"lane": i, "tail": int(tails[i]), "head": int(heads[i])} for i in range(memory.lanes)]
         kept = [bounds[lane]] if lane is not None and 0 <= lane < memory.lanes else bounds[:lanes]
         return {"episodes": listed, "more": len(order) > len(shown), "lanes": kept, "in_all": memory.lanes}
@@ -181,7 +181,7 @@ class MemoryView:
     def _return(self, lane: int, start: int, length: int) -> float | None:
         """The sum of the rewards held, averaged over agents."""
         rewards = [column.key for column in self._memory.schema if column.role == "reward"]
-        first = max(start, int(self._memory.tails[lane]))
+        first = max(start, int(self._memory.inspect.tails[lane]))
         count = start + length - first
         if not rewards or count < 1:
             return None
@@ -199,7 +199,7 @@ class MemoryView:
         if not len(places):
             raise OptionError("start", "be the first serial of an episode that is held", f"{start} of lane {lane}")
         about = {key: _plain(values[places[0]]) for key, values in found.items()}
-        first = max(start, int(memory.tails[lane]))
+        first = max(start, int(memory.inspect.tails[lane]))
         length = min(about["length"] - (first - start), _STEPS)
         fields = {}
         for column in memory.schema:
@@ -218,7 +218,7 @@ class MemoryView:
     def row(self, lane: int, serial: int) -> dict[str, Any]:
         """A row as stored, and as read through the window."""
         memory = self._memory
-        tails, heads = memory.tails, memory.heads
+        tails, heads = memory.inspect.tails, memory.inspect.heads
         if not 0 <= lane < memory.lanes or not tails[lane] <= serial < heads[lane]:
             raise OptionError("serial", "be of a row that is held", f"{serial} of lane {lane}")
         stored = {c.key: _shown(self._rows(c.key, lane, serial, 1)[0]) for c in memory.schema}
@@ -247,11 +247,11 @@ class MemoryView:
         memory = self._memory
         values = memory[key]
         values = values[None] if memory.bare else values
-        tails, heads = memory.tails, memory.heads
+        tails, heads = memory.inspect.tails, memory.inspect.heads
         if not 0 <= lane < memory.lanes or not tails[lane] <= first <= first + count <= heads[lane]:
             raise OptionError("serial", "be of a row that is held", f"{first} of lane {lane}")
         found = np.asarray(values[lane, (first + np.arange(count)) % (memory.capacity // memory.lanes)])
-        if int(memory.tails[lane]) > first:
+        if int(memory.inspect.tails[lane]) > first:
             raise OptionError("serial", "be of a row that is held", f"{first} of lane {lane}, overwritten meanwhile")
         return found
 

@@ -4,11 +4,13 @@ from relive.memory import targets
 from relive.memory.batch import Batch, Nest
 from relive.memory.frames import FrameStack
 from relive.memory.hindsight import Hindsight
+from relive.memory.inspection import Inspection
 from relive.memory.memory import Memory
 from relive.memory.prefetch import Prefetch
 from relive.memory.rollout import Rollout
-from relive.memory.samplers import Linear, Prioritized, Recent, Sampler, Shuffled, Uniform
+from relive.memory.samplers import LinearSchedule, Prioritized, Recent, Sampler, Shuffled, Uniform
 from relive.memory.storage import Mapped, Ram, Shared, Storage
+from relive.memory.transfer import Transfer
 from relive.memory.windows import Episodes, NStep, Sequence, Transition, Window
 from relive.memory.writer import Writer
 
@@ -17,7 +19,8 @@ __all__ = [
     "Episodes",
     "FrameStack",
     "Hindsight",
-    "Linear",
+    "Inspection",
+    "LinearSchedule",
     "Mapped",
     "Memory",
     "NStep",
@@ -32,6 +35,7 @@ __all__ = [
     "Shared",
     "Shuffled",
     "Storage",
+    "Transfer",
     "Transition",
     "Uniform",
     "Window",

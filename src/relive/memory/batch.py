@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from relive.types import Array
 
-__all__ = ["Batch", "Nest", "describe", "entry", "flat", "nested"]
+__all__ = ["Batch", "Nest", "describe", "entry", "flat", "nested", "sample_count"]
 
 
 class Nest(dict[str, Any]):
@@ -39,10 +39,13 @@ class Batch(Nest):
 
     Beside the fields it holds ``terminated``, ``truncated``, ``weights``, and ``lanes`` and ``serials``, by which the
     memory recognises the rows later; windows add what they compute (``next_...``, ``discount``, ``mask``,
-    ``lengths``). ``len`` is the number of entries; the number of samples is ``batch.serials.size``.
+    ``lengths``). ``size`` is the number of samples B, ``len`` the number of entries.
     """
 
-    __slots__ = ()
+    __slots__ = ("action_keys",)
+
+    action_keys: frozenset[str]
+    """Paths of the entries that are actions, by the schema's roles; not set if a batch was made by hand."""
 
     if TYPE_CHECKING:  # for editors; what there is depends on schema and window
         obs: Any
@@ -58,8 +61,34 @@ class Batch(Nest):
         lanes: Array
         serials: Array
 
+    @property
+    def size(self) -> int:
+        """The number of samples B, whatever the window."""
+        return sample_count(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "action_keys":
+            object.__setattr__(self, name, value)
+        else:
+            self[name] = value
+
+    def copy(self) -> Batch:
+        """A shallow copy."""
+        batch = Batch(self)
+        if (keys := getattr(self, "action_keys", None)) is not None:
+            batch.action_keys = keys
+        return batch
+
     def __repr__(self) -> str:
         return f"Batch({', '.join(describe(key, value) for key, value in self.items())})"
+
+
+def sample_count(batch: dict[str, Any]) -> int:
+    """The number of samples of a batch: one a row that was drawn, or else one an entry along the first axis."""
+    rows = batch.get("serials")
+    if rows is None:
+        rows = next((array for _, array in flat(batch)), ())
+    return len(rows)
 
 
 def describe(key: str, value: Any) -> str:
@@ -78,9 +107,11 @@ def entry(batch: Batch, path: str) -> Any:
     return here
 
 
-def nested(flat: dict[str, Any]) -> Batch:
+def nested(flat: dict[str, Any], action_keys: frozenset[str] | None = None) -> Batch:
     """A batch from entries whose keys are paths with slashes."""
     batch = Batch()
+    if action_keys is not None:
+        batch.action_keys = action_keys
     for path, value in flat.items():
         *above, last = path.split("/")
         here: dict[str, Any] = batch

@@ -3,110 +3,131 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, final
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 
-from relive.errors import OptionError, StaleRows
+from relive.errors import OptionError, SchemaError, StaleRows
 from relive.memory.batch import Batch
-from relive.memory.checks import whole
-from relive.memory.memory import Memory
-from relive.memory.windows import NStep, Transition
+from relive.memory.checks import real
+from relive.memory.windows import OutputSpec, Transition, Window, WindowSpec
+from relive.schema import Schema
 from relive.types import Array
 
-__all__ = ["Hindsight"]
+if TYPE_CHECKING:
+    from relive.memory.memory import Memory
+
+__all__ = ["Hindsight", "Relabelling", "relabelled", "unsaved"]
 
 Judge: TypeAlias = Callable[[Array, Array], Any]
 """A function of achieved and desired goals ``[B, ...]`` to a value of each ``[B]``."""
 
 _STRATEGIES = ("future", "final", "episode")
-_TRIES = 100  # attempts at a batch that writers overwrite while it is read
+_TRIES = 100  # attempts at a batch that writers overwrite while it is relabelled
 _LANE = 1 << 40  # serials of a lane, for places in order
 
 
-@final
-class Hindsight:
-    """HER as a way of sampling: some transitions get the goal, reward and end of a goal that was achieved later.
+def unsaved(_achieved: Array, _desired: Array) -> Any:
+    """The reward function of a window that was loaded from a snapshot, which holds no functions."""
+    remedy = "Pass it to Memory.load: window=Hindsight(..., reward=...)."
+    raise OptionError("window", "have its reward function", "one from a snapshot, which holds none", remedy)
 
-    Nothing is stored for it. The memory holds ``obs`` with ``achieved_goal`` and ``desired_goal``, as Gymnasium's goal
-    environments return it, and reads single steps.
+
+@runtime_checkable
+class Relabelling(Window, Protocol):
+    """A window that changes batches after they were read, such as ``Hindsight``."""
+
+    def relabel(self, memory: Memory, batch: Batch, random: np.random.Generator) -> None:
+        """Change a batch in place.
+
+        Raises:
+            StaleRows: If rows that it needs were overwritten meanwhile; another batch is drawn then.
+        """
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hindsight:
+    """Transitions of which some get the goal, reward and end of a goal that was achieved later (HER).
+
+    A window: nothing is stored for it, and it works with every sampler, with ``Memory.prefetch`` and on shards. The
+    memory holds ``obs`` with ``achieved_goal`` and ``desired_goal``, as Gymnasium's goal environments return it.
+    ``relabelled [B]`` of a batch says which transitions were changed. ``Memory.read`` and ``Memory.epoch`` change none.
 
     Args:
         strategy: Which achieved goal replaces the desired one: ``"future"``: that of this step or a later one of the
             episode; ``"final"``: of the last; ``"episode"``: of any. Of an unfinished or partly overwritten episode,
             the steps held.
         k: The paper's k: of ``k + 1`` transitions, ``k`` are relabelled.
-        reward: The reward function of achieved and desired goals.
+        reward: The reward function of achieved and desired goals. Snapshots do not hold it: pass the window to
+            ``Memory.load`` again.
         terminated: Whether reaching the goal terminates the episode, as such a function; None: relabelling leaves
             terminations as they are.
-        seed: Seed of the relabelling. None: a random one.
 
     >>> import relive as rl
     >>> schema = rl.Schema(obs={"achieved_goal": rl.Field((1,)), "desired_goal": rl.Field((1,))}, reward=rl.Field())
-    >>> memory = rl.Memory(schema, capacity=10, seed=0)
+    >>> reached = lambda achieved, desired: (achieved == desired).all(axis=1) - 1.0
+    >>> memory = rl.Memory(schema, capacity=10, window=rl.Hindsight("final", k=1000, reward=reached), seed=0)
     >>> for t in range(3):
     ...     goals = {"achieved_goal": [t], "desired_goal": [9]}
     ...     ends = {"terminated": False, "truncated": t == 2}
     ...     final = {"final_obs": {"achieved_goal": [3], "desired_goal": [9]}} if t == 2 else {}
     ...     memory.append(obs=goals, reward=-1.0, **ends, **final)
-    >>> reached = lambda achieved, desired: (achieved == desired).all(axis=1) - 1.0
-    >>> batch = rl.Hindsight("final", k=1000, reward=reached, seed=0).sample(memory, 3)
-    >>> batch.obs.desired_goal.ravel().tolist()
+    >>> memory.sample(3).obs.desired_goal.ravel().tolist()
     [3.0, 3.0, 3.0]
     """
 
-    def __init__(
-        self,
-        strategy: Literal["future", "final", "episode"] = "future",
-        k: float = 4,
-        *,
-        reward: Judge,
-        terminated: Judge | None = None,
-        seed: int | None = None,
-    ) -> None:
-        if strategy not in _STRATEGIES:
-            raise OptionError("strategy", f"be one of {', '.join(_STRATEGIES)}", repr(strategy))
-        if not np.isfinite(k) or k < 0:
-            raise OptionError("k", "be finite and at least 0", k)
-        for name, judge in {"reward": reward, "terminated": terminated}.items():
+    strategy: Literal["future", "final", "episode"] = "future"
+    k: float = 4.0
+    reward: Judge = field(kw_only=True, repr=False)
+    terminated: Judge | None = field(default=None, kw_only=True, repr=False)
+    gamma: float = field(default=0.99, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.strategy not in _STRATEGIES:
+            raise OptionError("strategy", f"be one of {', '.join(_STRATEGIES)}", repr(self.strategy))
+        object.__setattr__(self, "k", real("k", self.k, 0, 1e300))
+        object.__setattr__(self, "gamma", real("gamma", self.gamma, 0, 1))
+        for name, judge in {"reward": self.reward, "terminated": self.terminated}.items():
             if not callable(judge) and not (name == "terminated" and judge is None):
                 raise OptionError(name, "be a function of goals", type(judge).__name__)
-        self.strategy, self.k = strategy, float(k)
-        self._reward, self._terminated = reward, terminated
-        self._seed = whole("seed", np.random.SeedSequence().entropy % 2**63 if seed is None else seed, 0, 2**63 - 1)  # type: ignore[operator]
-        self._batches = 0
 
-    @property
-    def random_state(self) -> dict[str, int]:
-        """The seed and the number of batches drawn; restoring it repeats the same draws."""
-        return {"seed": self._seed, "batches": self._batches}
+    def spec(self) -> WindowSpec:
+        """The window as the core takes it: that of a transition."""
+        return Transition(self.gamma).spec()
 
-    @random_state.setter
-    def random_state(self, state: Mapping[str, int]) -> None:
-        self._seed = whole("seed", state["seed"], 0, 2**63 - 1)
-        self._batches = whole("batches", state["batches"], 0, 2**63 - 1)
+    def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+        """The arrays of a batch as the core takes them."""
+        keys = {column.key for column in schema}
+        missing = [key for key in ("obs/achieved_goal", "obs/desired_goal") if key not in keys]
+        if missing:
+            remedy = "They are the dictionary that Gymnasium's goal environments return."
+            raise SchemaError("schema", f"have {' and '.join(missing)} for hindsight", str(schema), remedy)
+        return Transition(self.gamma).outputs(schema, stack)
 
-    def sample(self, memory: Memory, size: int) -> Batch:
-        """Draw ``size`` transitions by the memory's sampler and relabel some.
+    def relabel(self, memory: Memory, batch: Batch, random: np.random.Generator) -> None:
+        """Relabel ``k`` of ``k + 1`` transitions of a batch.
 
-        ``relabelled [B]`` says which.
+        Raises:
+            StaleRows: If their episodes were overwritten meanwhile.
         """
-        _check(memory)
-        for _ in range(_TRIES):
-            random = np.random.default_rng([self._seed, self._batches])
-            self._batches += 1
-            batch = memory.sample(size)
-            chosen = np.flatnonzero(random.random(size) < self.k / (self.k + 1))
-            lanes, serials = batch["lanes"][chosen], batch["serials"][chosen]
-            try:
-                goal = self._goals(memory, lanes, serials, random.random(len(chosen))) if len(chosen) else None
-            except StaleRows:  # written over meanwhile, by another thread or process
-                continue
-            batch["relabelled"] = np.zeros(size, bool)
-            if goal is not None:
-                self._relabel(batch, chosen, goal, _gamma(memory))
-            return batch
-        raise OptionError("memory", "keep rows for longer than reading them takes", f"{_TRIES} batches overwritten")
+        batch["relabelled"] = random.random(batch.size) < self.k / (self.k + 1)
+        chosen = np.flatnonzero(batch["relabelled"])
+        if not len(chosen):
+            return
+        goal = self._goals(memory, batch["lanes"][chosen], batch["serials"][chosen], random.random(len(chosen)))
+        achieved = batch["next_obs"]["achieved_goal"][chosen]
+        reward = _evaluated("reward", self.reward, achieved, goal)
+        for name in ("obs", "next_obs"):
+            batch[name]["desired_goal"][chosen] = goal
+        batch["reward"][chosen] = reward
+        if self.terminated is not None:
+            ends = _evaluated("terminated", self.terminated, achieved, goal).astype(bool)
+            batch["terminated"][chosen] = ends
+            batch["discount"][chosen] = np.where(ends, 0.0, self.gamma)
+            batch["truncated"][chosen] &= ~ends
 
     def _goals(self, memory: Memory, lanes: Array, serials: Array, where: Array) -> Array:
         """A goal achieved in the same episode, for each row."""
@@ -127,36 +148,20 @@ class Hindsight:
         meant = first + np.floor(where * (last - first + 1)).astype(np.int64)
         return np.asarray(memory.read(lanes, np.minimum(meant, last))["next_obs"]["achieved_goal"])
 
-    def _relabel(self, batch: Batch, chosen: Array, goal: Array, gamma: float) -> None:
-        achieved = batch["next_obs"]["achieved_goal"][chosen]
-        for name in ("obs", "next_obs"):
-            batch[name]["desired_goal"][chosen] = goal
-        batch["reward"][chosen] = self._evaluated("reward", self._reward, achieved, goal)
-        if self._terminated is not None:
-            ends = self._evaluated("terminated", self._terminated, achieved, goal).astype(bool)
-            batch["terminated"][chosen] = ends
-            batch["discount"][chosen] = np.where(ends, 0.0, gamma)
-            batch["truncated"][chosen] &= ~ends
-        batch["relabelled"][chosen] = True
 
-    @staticmethod
-    def _evaluated(name: str, judge: Judge, achieved: Array, goal: Array) -> Array:
-        found = np.asarray(judge(achieved, goal))
-        if found.shape != (len(goal),):
-            raise OptionError(name, f"give a value of each goal, {[len(goal)]}", list(found.shape))
-        return found
+def _evaluated(name: str, judge: Judge, achieved: Array, goal: Array) -> Array:
+    found = np.asarray(judge(achieved, goal))
+    if found.shape != (len(goal),):
+        raise OptionError(name, f"give a value of each goal, {[len(goal)]}", list(found.shape))
+    return found
 
 
-def _gamma(memory: Memory) -> float:
-    window: Any = memory.window
-    return float(window.gamma)
-
-
-def _check(memory: Memory) -> None:
-    window = memory.window
-    if not isinstance(window, Transition) and not (isinstance(window, NStep) and window.n == 1):
-        remedy = "Rewards in between would be of the old goal."
-        raise OptionError("window", "be Transition() or NStep(1) for hindsight", window, remedy)
-    missing = [key for key in ("obs/achieved_goal", "obs/desired_goal") if key not in memory]
-    if missing:
-        raise OptionError("schema", "have obs with achieved_goal and desired_goal", f"none of {', '.join(missing)}")
+def relabelled(memory: Memory, window: Relabelling, draw: Callable[[], Batch]) -> Batch:
+    """A batch that was drawn and relabelled. The memory's state decides what is relabelled."""
+    for _ in range(_TRIES):
+        state = memory.random_state
+        batch = draw()
+        with suppress(StaleRows):
+            window.relabel(memory, batch, np.random.default_rng([state["key0"], state["key1"], state["batches"]]))
+            return batch
+    raise OptionError("memory", "keep rows for longer than reading them takes", f"{_TRIES} batches overwritten")

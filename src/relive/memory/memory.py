@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from relive import _core
 from relive.errors import OptionError
 from relive.memory import checks, refusals
-from relive.memory.batch import Batch, Nest, flat, nested
+from relive.memory.batch import Batch, Nest, nested
 from relive.memory.copying import packed, unpacked
 from relive.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
-from relive.memory.newest import newest
-from relive.memory.packing import pack, unpack
-from relive.memory.parts import check_parts
+from relive.memory.hindsight import Relabelling, relabelled
+from relive.memory.inspection import Inspection, episode_table, field_view
+from relive.memory.parts import check_parts, check_span, outputs_of
 from relive.memory.prefetch import Prefetch
-from relive.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, check_beta
+from relive.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, beta_of
 from relive.memory.snapshot import Subject, SystemDisk, codec_of, opened, save
 from relive.memory.storage import Layout, Ram
 from relive.memory.storage.ground import Closed, Existing, Ground, Storage
+from relive.memory.transfer import Transfer
 from relive.memory.windows import Transition, Window, rows_read
 from relive.memory.writing import write
 from relive.messages import brief
@@ -30,6 +31,7 @@ from relive.types import Array, ArrayLike, Lanes, Value
 
 __all__ = ["Memory"]
 
+_STORES = ("add", "insert", "push", "put", "store")  # what other buffers call it
 _RANDOM_STATE = ("key0", "key1", "position", "batches")
 
 
@@ -82,27 +84,16 @@ class Memory:
         self.bare = lanes is None
         """Whether values have no lane axis, since there is one environment."""
         self._span = self.capacity // self.lanes
-        spec = self.window.spec()
-        least = rows_read(spec, max(self.stack.values(), default=1))
-        if self._span < least:
-            raise OptionError(
-                "capacity",
-                f"give every lane the {least} rows that the window reads",
-                f"{self.capacity} rows for {self.lanes} lanes",
-                f"Use at least {least * self.lanes}.",
-            )
-        found = {output[0]: output for output in self.window.outputs(schema, self.stack)}
-        outputs = [output for _, output in flat(nested(found))]  # in the order of a batch
-        key = checks.key(seed)
+        check_span(self.window, self.stack, self._span, self.lanes)
+        outputs, key = outputs_of(self.window, schema, self.stack), checks.key(seed)
         self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self.bare))
         self._store = self._ground.store
-        self._reader = _core.Reader(self._store, list(outputs), spec, self.sampler.spec(), *key)
+        self._reader = _core.Reader(self._store, outputs, self.window.spec(), self.sampler.spec(), *key)
         self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack, self.max_episodes)
         if self.max_episodes is not None:
             self._store.keep_episodes(self.max_episodes)
         self._nested = any("/" in key for key, *_ in outputs)
-
-    # ---- writing ---------------------------------------------------------------------------------------------------
+        self._relabelling = self.window if isinstance(self.window, Relabelling) else None
 
     def append(self, /, *, lanes: Lanes = None, **step: Value) -> None:
         """Append one step of all lanes, or of some.
@@ -153,8 +144,6 @@ class Memory:
         self._store.clear()
         self._reader.forget()
 
-    # ---- reading ---------------------------------------------------------------------------------------------------
-
     def sample(self, size: int, *, beta: float | None = None) -> Batch:
         """Draw ``size`` rows and read each through the window.
 
@@ -166,41 +155,9 @@ class Memory:
         """
         if type(size) is not int or not 0 < size < 2**31:
             size = checks.whole("size", size, 1, 2**31 - 1)
-        drawn = self._reader.sample(size, self._beta(beta), self._threads)
-        if not isinstance(drawn, dict):
-            raise refusals.not_enough(size, drawn, len(self), self._span)
-        return nested(drawn) if self._nested else Batch(drawn)
-
-    def sample_bytes(
-        self, size: int, count: int, *, head: bytes = b"", first_lane: int = 0, beta: float | None = None
-    ) -> bytes:
-        """Draw ``count`` independent batches, serialised to bytes without a copy.
-
-        A batch is its arrays in the order of ``sample``, each padded with zeros to a multiple of 64 bytes.
-
-        Args:
-            head: What the bytes begin with: a multiple of 16 of them.
-            first_lane: Added to the numbers of lanes.
-            beta: As of ``sample``.
-
-        Raises:
-            OptionError: If batches of a size are not all alike: of whole episodes, or by ``Shuffled``.
-            NotEnoughRows: As of ``sample``. Batches that had been drawn are lost.
-        """
-        size, count = checks.whole("size", size, 1, 2**31 - 1), checks.whole("count", count, 1, 2**31 - 1)
-        if not self.batches_alike:
-            raise OptionError("window", "give batches that are all alike", f"{self.window} by {self.sampler}")
-        if len(head) % 16:
-            raise OptionError("head", "be a multiple of 16 bytes", len(head))
-        drawn = self._reader.sample_bytes(head, count, size, self._beta(beta), self._threads, first_lane)
-        if not isinstance(drawn, bytes):
-            raise refusals.not_enough(size, drawn, len(self), self._span)
-        return drawn
-
-    @property
-    def batches_alike(self) -> bool:
-        """Whether the arrays of all batches of a size have the same shapes."""
-        return self._reader.room(1) > 0
+        if self._relabelling is None:
+            return self._draw(size, beta)
+        return relabelled(self, self._relabelling, lambda: self._draw(size, beta))
 
     def read(self, lanes: ArrayLike, serials: ArrayLike) -> Batch:
         """Read chosen rows through the window, for instance those of an earlier batch.
@@ -212,11 +169,7 @@ class Memory:
         drawn = self._reader.read(where, which, self._threads)
         if not isinstance(drawn, dict):
             raise refusals.stale(drawn, int(where[drawn]), int(which[drawn]), *self._store.heads())
-        return nested(drawn) if self._nested else Batch(drawn)
-
-    def newest(self, size: int) -> Batch:
-        """The newest ``size`` steps of all lanes as they are stored, without a window, or as many as there are."""
-        return newest(self._store, self.schema, checks.whole("size", size, 1, 2**31 - 1))
+        return self._batch(drawn)
 
     def update_priorities(self, batch: Mapping[str, Any], errors: ArrayLike) -> int:
         """Set the priorities of a batch's rows from their errors ``[B]``; signs do not matter.
@@ -255,8 +208,6 @@ class Memory:
         """
         return Prefetch(lambda: self.sample(size), checks.whole("ahead", ahead, 1, 1024))
 
-    # ---- looking ---------------------------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         """Steps stored; closing rows do not count."""
         return self._store.steps()
@@ -267,37 +218,16 @@ class Memory:
         return self._reader.ready()
 
     @property
-    def full(self) -> bool:
-        """True once every new row overwrites an old one."""
-        return self._store.full()
-
-    @property
     def nbytes(self) -> int:
         """Bytes of rows, flags, episode index and priorities. Pages never written to take no RAM yet."""
         return self._store.nbytes() + self._reader.nbytes()
-
-    @property
-    def used_nbytes(self) -> int:
-        """Bytes of the rows held now, closing rows included."""
-        tails, heads = self._store.heads()
-        return int(self.nbytes * (int((heads - tails).sum()) / self.capacity))
 
     @property
     def episodes(self) -> Nest:
         """Episodes with steps in memory, as arrays: ``lane``, ``id``, ``start``, ``length``, ``terminated``,
         ``truncated``, ``whole`` (False if the first steps were overwritten). An id counts within its lane.
         """
-        lane, number, start, end, flags = self._store.episodes()
-        tails, _ = self._store.heads()
-        return Nest(
-            lane=lane,
-            id=number,
-            start=start,
-            length=end - start,
-            terminated=(flags & 1) != 0,
-            truncated=(flags & 2) != 0,
-            whole=start >= tails[lane],
-        )
+        return episode_table(self._store)
 
     @property
     def priorities(self) -> Array:
@@ -306,45 +236,15 @@ class Memory:
             raise OptionError("sampler", "be Prioritized to have priorities", type(self.sampler).__name__)
         return self._reader.priorities()
 
-    def count_draws(self, on: bool = True) -> bool:
-        """Count from now on how often each row is drawn, for ``census``; 8 bytes a row. False: no longer.
+    @property
+    def inspect(self) -> Inspection:
+        """Statistics and raw rows, for monitoring: serials of lanes, the newest rows, histograms."""
+        return Inspection(self._store, self._reader, self.schema)
 
-        Returns whether draws were counted before.
-        """
-        return self._reader.count_draws(bool(on))
-
-    def draw_counts(self, rows: Mapping[str, Any]) -> Array | None:
-        """How often each of some rows (``lanes`` and ``serials``, as in a batch) was drawn since ``count_draws``,
-        ``[B]``; 0 for rows no longer held. None unless draws are counted.
-        """
-        return self._reader.draw_counts(*checks.row_names(rows))
-
-    def census(self, most: int = 1_000_000) -> Nest:
-        """Histograms of the rows: over ``rows`` of them, every ``stride``-th so that they are at most ``most``.
-
-        ``ages``: rows from the newest to as old as a row can be. ``drawn_ages``: draws of these, and ``draws_each``:
-        rows by their draws (none, 1, 2 to 3, 4 to 7 and so on), both None unless draws are counted. ``priorities``:
-        rows by the power of two below their priority, from 2^-32 on, with ``total``, ``least``, ``most`` and
-        ``effective``, the effective sample size (sum p)^2 / sum p^2. None unless the sampler has priorities.
-        """
-        most = checks.whole("most", most, 1, 2**62)
-        tails, heads = self._store.heads()
-        stride = max(1, -(-int((heads - tails).sum()) // most))
-        found = self._reader.census(stride)
-        rows, draws, prioritized, total, squares, least, largest, ages, drawn, each, priorities = found
-        return Nest(
-            rows=rows,
-            stride=stride,
-            ages=ages,
-            draws=None if draws < 0 else draws,
-            drawn_ages=None if draws < 0 else drawn,
-            draws_each=None if draws < 0 else each,
-            priorities=priorities if prioritized else None,
-            total=total,
-            least=least,
-            most=largest,
-            effective=stride * total**2 / squares if squares else None,
-        )
+    @property
+    def transfer(self) -> Transfer:
+        """Rows and batches as bytes, on their way to another process."""
+        return Transfer(self._ground, self._store, self._reader, self.sampler, self.window, self._threads)
 
     @property
     def random_state(self) -> dict[str, int]:
@@ -367,14 +267,8 @@ class Memory:
 
         ``terminated`` and ``truncated`` come as copies.
         """
-        tails, heads = self._store.heads()
-        rows = int(min(self._span, heads.max())) if (heads > tails).any() else 0
-        if key in ("terminated", "truncated"):
-            view = (self._store.flags()[:, :rows] & (1 if key == "terminated" else 2)) != 0
-            view.flags.writeable = False
-        else:
-            view = self._store.view(self.schema.columns.index(self.schema[key]), False)[:, :rows]
-        return np.asarray(view[0] if self.bare else view)
+        view = field_view(self._store, self.schema, key)
+        return view[0] if self.bare else view
 
     def slots(self, key: str) -> Array:
         """A writable view of a field's slots: ``[lanes, rows, ...]``.
@@ -404,63 +298,6 @@ class Memory:
             f"Memory({used:,} steps in {self.capacity:,} rows, {self.lanes} lane{'s' if self.lanes > 1 else ''}, "
             f"{self.nbytes / 2**20:.1f} MiB, {self.sampler}, {self.window}, {self.schema})"
         )
-
-    # ---- transfer to other memories --------------------------------------------------------------------------------
-
-    @property
-    def heads(self) -> Array:
-        """The serial that every lane's next row gets, ``[lanes]``."""
-        return self._store.heads()[1]
-
-    @property
-    def tails(self) -> Array:
-        """The serial of every lane's oldest row that is held, ``[lanes]``: as many were overwritten or forgotten."""
-        return self._store.heads()[0]
-
-    @property
-    def standing(self) -> tuple[float, float]:
-        """The total and the smallest sampling weight: over all rows that can be drawn, priorities raised to alpha, or 1
-        each with a uniform sampler.
-        """
-        return self._reader.standing()
-
-    def pack_rows(self, runs: ArrayLike, serials: ArrayLike | None = None) -> bytes:
-        """Rows as bytes, closing rows included, for ``receive_rows`` of another memory of the same schema.
-
-        Args:
-            runs: Lane, first serial and count of rows held, ``[n, 3]``. Nothing may overwrite them meanwhile.
-            serials: Lane, first serial and count of each run at the receiver; None: as here.
-        """
-        table = np.asarray(runs, np.int64).reshape(-1, 3)
-        tails, heads = self._store.heads()
-        for lane, first, count in table.tolist():
-            lane = checks.whole("lane", lane, 0, self.lanes - 1)
-            if not (count >= 1 and tails[lane] <= first and first + count <= heads[lane]):
-                raise refusals.stale(0, lane, first, tails, heads)
-        return pack(self._store, self.schema, table, table if serials is None else serials)  # type: ignore[arg-type]
-
-    def receive_rows(self, rows: bytes) -> int:
-        """Append packed rows; returns how many steps were new. Receiving is idempotent: known rows are skipped.
-
-        A run must begin at its lane's head or before it.
-
-        Raises:
-            OptionError: If they do not fit. Runs before the first that does not are stored.
-        """
-        self._ground.write_to(None)
-        steps = 0
-        for run in unpack(self.schema, self.lanes, self._span, rows):
-            head = int(self._store.heads()[1][run.lane])
-            fresh = run.after(head)
-            if not len(fresh.flags):
-                continue
-            if not self._store.receive(fresh.lane, fresh.serial, fresh.flags, fresh.arrays):
-                got = f"{len(fresh.flags)} rows from serial {fresh.serial} on"
-                raise OptionError("rows", f"form episodes that go on at serial {head} of lane {run.lane}", got)
-            steps += fresh.steps
-        return steps
-
-    # ---- persistence -----------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Put the rows of ``Mapped`` storage on disk; returns once they are there."""
@@ -582,7 +419,22 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- inside ----------------------------------------------------------------------------------------------------
+    if not TYPE_CHECKING:  # which would believe every name
+
+        def __getattr__(self, name: str) -> Any:
+            hint = ": append stores one step, extend a block of steps" if name in _STORES else ""
+            raise AttributeError(f"Memory has no {name!r}{hint}", name=name, obj=self)
+
+    def _draw(self, size: int, beta: float | None) -> Batch:
+        drawn = self._reader.sample(size, beta_of(self.sampler, beta, self._reader), self._threads)
+        if not isinstance(drawn, dict):
+            raise refusals.not_enough(size, drawn, len(self), self._span)
+        return self._batch(drawn)
+
+    def _batch(self, arrays: dict[str, Any]) -> Batch:
+        batch = nested(arrays) if self._nested else Batch(arrays)
+        object.__setattr__(batch, "action_keys", self.schema.action_keys)  # faster than through the batch's own
+        return batch
 
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:
         if self._ground.guarded:
@@ -591,14 +443,6 @@ class Memory:
         if lanes is None and not self.schema.branches and self._store.append(step, None, block):
             return
         write(self._store, self.schema, step, lanes, count=self.lanes, bare=self.bare, block=block)
-
-    def _beta(self, beta: float | None) -> float:
-        if beta is not None:
-            return check_beta(beta)
-        if isinstance(self.sampler, Prioritized):
-            chosen = self.sampler.beta
-            return check_beta(chosen(self._reader.counts()[3])) if callable(chosen) else chosen
-        return 0.0
 
 
 def _copied(files: dict[str, Any], sampler: Sampler, window: Window, threads: int) -> Memory:

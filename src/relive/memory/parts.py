@@ -1,17 +1,19 @@
-"""Type checks of a memory's schema, sampler, window and storage."""
+"""How a memory's schema, sampler, window and storage fit together."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from relive.errors import OptionError
+from relive.memory.batch import flat, nested
 from relive.memory.samplers import Sampler
 from relive.memory.storage.ground import Storage
-from relive.memory.windows import Window
+from relive.memory.windows import OutputSpec, Window, rows_read
 from relive.messages import brief
 from relive.schema import Schema
 
-__all__ = ["check_parts"]
+__all__ = ["check_parts", "check_span", "outputs_of"]
 
 _KINDS: dict[str, tuple[Any, str]] = {
     "schema": (Schema, "Schema(obs=Field((3,)))"),
@@ -29,3 +31,20 @@ def check_parts(**parts: Any) -> None:
             raise OptionError(name, f"be a {kind.__name__}", brief(part), "Call the class to make one.")
         if not isinstance(part, kind) and (part is not None or name == "schema"):
             raise OptionError(name, f"be a {kind.__name__}", brief(part), f"Pass one, such as {example}.")
+
+
+def check_span(window: Window, stack: Mapping[str, int], span: int, lanes: int) -> None:
+    """Refuse lanes that are too short for the window."""
+    least = rows_read(window.spec(), max(stack.values(), default=1))
+    if span < least:
+        raise OptionError(
+            "capacity",
+            f"give every lane the {least} rows that the window reads",
+            f"{span * lanes} rows for {lanes} lanes",
+            f"Use at least {least * lanes}.",
+        )
+
+
+def outputs_of(window: Window, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
+    """The arrays of a batch as the core takes them, in the batch's order."""
+    return [output for _, output in flat(nested({output[0]: output for output in window.outputs(schema, stack)}))]

@@ -141,7 +141,7 @@ class Rollout:
         found = {key: values[places] for key, values in table.fields.items()}
         for values in found.values():
             values[empty] = 0
-        return nested(found)
+        return nested(found, self.schema.action_keys)
 
     def finish(
         self,
@@ -348,7 +348,7 @@ class Rollout:
         if self._table is None:
             if not len(self):
                 raise NotEnoughRows("rollout", "hold steps", "none", "Append some first.")
-            self._table = Table(self.memory.episodes, self.lanes, self._began)
+            self._table = Table(self.memory.episodes, self.lanes, self._began, self.schema.action_keys)
             where = (self._table.lane, self._table.serial % self._span)
             self._table.fields = {column.key: self._view(column.key)[where] for column in self.schema}
         return self._table

@@ -16,7 +16,8 @@ __all__ = ["Table"]
 class Table:
     """Steps ``[n]``, lane by lane."""
 
-    def __init__(self, episodes: Any, lanes: int, began: Array) -> None:
+    def __init__(self, episodes: Any, lanes: int, began: Array, action_keys: frozenset[str]) -> None:
+        self._action_keys = action_keys
         order = np.argsort(episodes.lane, kind="stable")
         length = episodes.length[order]
         ends = np.cumsum(length)
@@ -60,7 +61,8 @@ class Table:
         """Steps by index."""
         found = {key: values[some] for key, values in self.fields.items()}
         flags = {"terminated": self.terminated[some], "truncated": self.truncated[some]}
-        return nested({**found, **flags, "lanes": self.lane[some], "serials": self.serial[some]})
+        rows = {**found, **flags, "lanes": self.lane[some], "serials": self.serial[some]}
+        return nested(rows, self._action_keys)
 
     def chunks(self, length: int) -> Array:
         """Indices of the first steps of consecutive sequences."""
@@ -79,4 +81,5 @@ class Table:
                 continue
             found[key] = values[places]
             found[key][~mask] = 0
-        return nested({**found, "mask": mask, "lengths": there, "lanes": self.lane[some], "serials": self.serial[some]})
+        rows = {**found, "mask": mask, "lengths": there, "lanes": self.lane[some], "serials": self.serial[some]}
+        return nested(rows, self._action_keys)

@@ -7,11 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final, runtime_checkable
 
+from relive import _core
 from relive.errors import OptionError
 from relive.memory.checks import is_number, real, whole
 from relive.messages import brief
 
-__all__ = ["Linear", "Prioritized", "Recent", "Sampler", "SamplerSpec", "Shuffled", "Uniform"]
+__all__ = [
+    "LinearSchedule",
+    "Prioritized",
+    "Recent",
+    "Sampler",
+    "SamplerSpec",
+    "Shuffled",
+    "Uniform",
+    "beta_of",
+    "check_beta",
+]
 
 SamplerSpec: TypeAlias = tuple[str, float, float, bool]
 
@@ -43,10 +54,10 @@ class Uniform:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Linear:
+class LinearSchedule:
     """A linear schedule from ``start`` to ``end`` over ``steps`` batches, constant afterwards.
 
-    >>> beta = Linear(0.4, 1.0, steps=100)
+    >>> beta = LinearSchedule(0.4, 1.0, steps=100)
     >>> beta(0), beta(50), beta(1000)
     (0.4, 0.7, 1.0)
     """
@@ -78,7 +89,7 @@ class Prioritized:
     Args:
         alpha: Priority exponent; 0 is uniform.
         beta: Exponent of importance-sampling weights, 1 corrects fully; or a function of the number of batches drawn,
-            such as ``Linear``.
+            such as ``LinearSchedule``.
         eps: Added to every error, so that no priority is 0.
         stratified: Draw one row from each of ``size`` equal strata of the total priority, rather than independently.
     """
@@ -125,6 +136,16 @@ class Recent:
     def spec(self) -> SamplerSpec:
         """The rule as the core takes it."""
         return ("recent", 0.0, 0.0, False)
+
+
+def beta_of(sampler: Sampler, beta: float | None, reader: _core.Reader) -> float:
+    """The exponent of the next batch's weights: the one given, or else the sampler's."""
+    if beta is not None:
+        return check_beta(beta)
+    if isinstance(sampler, Prioritized):
+        chosen = sampler.beta
+        return check_beta(chosen(reader.counts()[3])) if callable(chosen) else chosen
+    return 0.0
 
 
 def check_beta(beta: float) -> float:

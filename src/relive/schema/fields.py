@@ -16,13 +16,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "Field", "Group", "Role", "Schema", "join_columns", "make_column"]
 
-Role: TypeAlias = Literal["observed", "reward", "plain"]
+Role: TypeAlias = Literal["observed", "action", "reward", "plain"]
 
 _MOST_BYTES = 1 << 40
 _DEEPEST = 32
-_OBSERVED = frozenset({"obs", "state", "avail_actions", "agent_mask", "position"})
+_ROLES: dict[str, Role] = {
+    **dict.fromkeys(("obs", "observation", "observations", "pixels", "state"), "observed"),
+    **dict.fromkeys(("avail_actions", "agent_mask", "position"), "observed"),
+    **dict.fromkeys(("action", "actions"), "action"),
+    **dict.fromkeys(("reward", "rewards"), "reward"),
+}
+"""Roles of fields that state none, by name."""
+_SEEN = "Name it obs if it is observed at every step, or state its role: Field(..., role='observed') or role='plain'."
+_OUTCOME = "Every step has terminated and truncated; to store a field beside them, state its role: role='plain'."
+_UNCLEAR = {
+    **dict.fromkeys(("image", "images", "frame", "frames", "observed", "vector", "features"), _SEEN),
+    **dict.fromkeys(("act", "acts"), "Name it action, or state its role: Field(..., role='action')."),
+    **dict.fromkeys(("rew", "rews"), "Name it reward, or state its role: Field(..., role='reward')."),
+    **dict.fromkeys(("done", "dones", "terminal", "terminals", "timeout", "timeouts"), _OUTCOME),
+    **dict.fromkeys(("obs_next", "new_obs", "obs2", "obs_tp1"), "Name it next_obs, or state its role: role='plain'."),
+}
+"""Names that suggest a role without being one of ours, and what to do about it."""
 _RESERVED = frozenset(
     {"terminated", "truncated", "discount", "weights", "serials", "lanes", "mask", "lengths", "starts"}
+    | {"size", "action_keys"}
 )
 
 
@@ -33,9 +50,10 @@ class Field:
 
     Args:
         role: ``"observed"`` fields have a value before each step and one after the last (``final_...`` in a step,
-            ``next_...`` in a batch); ``"reward"`` fields are summed by n-step windows; ``"plain"`` fields are neither.
-            By default the name decides: obs, state, avail_actions, agent_mask and position are observed, reward is a
-            reward.
+            ``next_...`` in a batch); ``"reward"`` fields are summed by n-step windows; integers of ``"action"`` fields
+            become int64 in ``to_torch``; ``"plain"`` fields are none of these. None: by name. ``obs``,
+            ``observation(s)``, ``pixels``, ``state``, ``avail_actions``, ``agent_mask`` and ``position`` are observed,
+            ``action(s)`` is an action, ``reward(s)`` a reward, all others are plain.
 
     >>> Field((3,), "uint8")
     Field(shape=(3,), dtype=dtype('uint8'), role=None)
@@ -59,8 +77,8 @@ class Field:
             raise SchemaError("dtype", "be boolean, whole or float of at most 8 bytes", dtype, "Encode it as numbers.")
         if math.prod(int(n) for n in shape) * dtype.itemsize > _MOST_BYTES:
             raise SchemaError("shape", f"take at most {_MOST_BYTES} bytes", self.shape, "Store less in a row.")
-        if self.role not in (None, "observed", "reward", "plain"):
-            raise SchemaError("role", "be 'observed', 'reward', 'plain' or None", repr(self.role))
+        if self.role not in (None, "observed", "action", "reward", "plain"):
+            raise SchemaError("role", "be 'observed', 'action', 'reward', 'plain' or None", repr(self.role))
         object.__setattr__(self, "shape", tuple(int(n) for n in shape))
         object.__setattr__(self, "dtype", dtype.newbyteorder("="))
 
@@ -93,7 +111,10 @@ class Schema:
     """The fields of a row.
 
     A value is a ``Field``, a mapping or tuple of them (nested observations), or a ``Group``. A float32 ``reward`` is
-    added unless one is given or it is set to None. ``terminated`` and ``truncated`` always exist.
+    added unless a reward is given or ``reward`` is None. ``terminated`` and ``truncated`` always exist.
+
+    Without an observed field there is no next observation either. Such a schema is refused, unless all of its fields
+    state their roles.
 
     >>> Schema(obs=Field((4,)), action=Field((), "uint8"))
     Schema(obs: float32[4], action: uint8, reward: float32)
@@ -101,18 +122,28 @@ class Schema:
 
     def __init__(self, /, **fields: Any) -> None:
         columns: list[Column] = []
+        given = dict(fields)
+        if fields.get("reward", ...) is None:
+            del given["reward"]
         grouped = any(isinstance(value, Group) for value in fields.values())
-        if "reward" not in fields and not grouped:
-            fields["reward"] = Field()
-        for name, value in fields.items():
-            if value is None and name == "reward":
-                continue
+        guessed: list[str] = []
+        """Fields that state no role."""
+        for name, value in given.items():
             if isinstance(value, Group):
                 _check_name(name)
                 for inner, field in value.items():
-                    columns += _columns(inner, field, (name,))
+                    columns += _columns(inner, field, (name,), guessed)
             else:
-                columns += _columns(name, value, ())
+                columns += _columns(name, value, (), guessed)
+        if guessed and not any(column.role in ("observed", "next") for column in columns):
+            raise SchemaError(
+                "schema",
+                "observe something, or state the role of every field",
+                f"no role for {', '.join(guessed)}",
+                "Name what the agent sees obs, or give it Field(..., role='observed').",
+            )
+        if "reward" not in fields and not grouped and not any(column.role == "reward" for column in columns):
+            columns += _columns("reward", Field(), (), guessed)
         self._settle(columns, {})
 
     def _settle(self, columns: list[Column], agents: dict[str, tuple[str, ...]]) -> None:
@@ -122,6 +153,7 @@ class Schema:
         self.agents: dict[str, tuple[str, ...]] = agents
         self.loose: bool = _check_next(self.columns)
         self.branches: frozenset[str] = frozenset(_branches(self.columns))
+        self.action_keys: frozenset[str] = frozenset(column.key for column in columns if column.role == "action")
 
     @classmethod
     def from_spaces(cls, *, float64: bool = False, **spaces: Any) -> Schema:
@@ -233,13 +265,18 @@ def _check_depth(name: str, inner: tuple[str, ...]) -> None:
         raise SchemaError(name, f"be nested at most {_DEEPEST} levels deep", len(inner))
 
 
-def _columns(name: str, value: Any, above: tuple[str, ...]) -> list[Column]:
+def _columns(name: str, value: Any, above: tuple[str, ...], guessed: list[str]) -> list[Column]:
+    """The columns of a field; its paths are added to ``guessed`` where no role is stated."""
     _check_name(name)
     found: list[Column] = []
 
     def walk(part: Any, inner: tuple[str, ...]) -> None:
         _check_depth(name, inner)
         if isinstance(part, Field):
+            if part.role is None:
+                guessed.append("/".join((*above, name, *inner)))
+                if name in _UNCLEAR:
+                    raise SchemaError(guessed[-1], "state its role", "none", _UNCLEAR[name])
             found.append(make_column(name, part, above, inner, carried=name.startswith("next_")))
         elif isinstance(part, (Mapping, tuple, list)) and not part:
             raise SchemaError("/".join((*above, name, *inner)), "hold at least one field", repr(part))
@@ -276,15 +313,8 @@ def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[st
     def path(prefix: str) -> str:
         return "/".join((*above, prefix + name, *inner))
 
-    role: Role | Literal["next"]
-    if field.role is not None:
-        role = field.role
-    elif name in _OBSERVED:
-        role = "observed"
-    elif name == "reward":
-        role = "reward"
-    else:
-        role = "next" if carried else "plain"
+    by_name: Role | Literal["next"] = _ROLES.get(name, "next" if carried else "plain")
+    role = by_name if field.role is None else field.role
     if role == "reward" and field.dtype not in (np.float32, np.float64):
         raise SchemaError(path(""), "be float32 or float64 as a reward", field.dtype, "Give it the role 'plain'.")
     observed = role == "observed"

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from relive.atomic_files import atomic_write, remove_symlink
 from relive.errors import ReliveError, RunError
-from relive.memory import Memory, Rollout, Storage
+from relive.memory import Memory, Rollout, Storage, Window
 from relive.old_files import GOT, REMEDY
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "load_checkpoint",
     "load_kept",
     "load_memory",
+    "load_rollout",
     "load_state",
     "memory_folder",
     "save_checkpoint",
@@ -204,10 +205,18 @@ def memory_folder(folder: Path) -> Path:
     return path
 
 
-def load_memory(folder: Path, kind: type[Memory] | type[Rollout] = Memory, storage: Storage | None = None) -> Any:
-    """The memory or rollout of a checkpoint."""
-    path = memory_folder(folder)
-    return kind.load(path) if storage is None else Memory.load(path, storage=storage)
+def load_memory(folder: Path, storage: Storage | None = None, window: Window | None = None) -> Memory:
+    """The memory of a checkpoint.
+
+    Args:
+        window: The window, if it has functions, which a snapshot does not hold.
+    """
+    return Memory.load(memory_folder(folder), storage=storage, window=window)
+
+
+def load_rollout(folder: Path) -> Rollout:
+    """The rollout of a checkpoint."""
+    return Rollout.load(memory_folder(folder))
 
 
 def _counters(folder: Path) -> dict[str, Any]:

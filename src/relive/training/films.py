@@ -67,7 +67,7 @@ class Films:
         if not isinstance(env, Snapshots) or not len(lanes):
             return
         self._noted = time.monotonic()
-        found, single, heads = env.snapshot(), self._one(), memory.heads
+        found, single, heads = env.snapshot(), self._one(), memory.inspect.heads
         with self._lock:
             for lane in lanes.tolist():
                 parts = {name: _part(value, np.shape(single[name]), lane) for name, value in found.items()}
@@ -105,7 +105,7 @@ class Films:
         env = make_env(self._algorithm, self._name, 1, self._options)
         keys = [group.key("action") for group in env.groups]
         done = {key: (memory[key][None] if memory.bare else memory[key])[lane, slots] for key in keys}
-        if int(memory.tails[lane]) > start or not isinstance(env, Snapshots):
+        if int(memory.inspect.tails[lane]) > start or not isinstance(env, Snapshots):
             env.close()
             return None
         actions = [{key: values[step][None] for key, values in done.items()} for step in range(length)]

@@ -225,9 +225,10 @@ class _Run:
             self._memory.close()
         if self._sharded is not None:
             self._memory = self._sharded(checkpoint.memory_folder(self._folder))
+        elif isinstance(self._memory, Memory):
+            self._memory = checkpoint.load_memory(self._folder, self._storage, self._memory.window)
         else:
-            kind = Rollout if isinstance(self._memory, Rollout) else Memory
-            self._memory = checkpoint.load_memory(self._folder, kind, self._storage)
+            self._memory = checkpoint.load_rollout(self._folder)
         state.memory = self._memory
         with checkpoint.fitting(self._folder):
             self._learner.load_state_dict(learner)

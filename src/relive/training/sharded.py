@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, NoReturn, TypeAlias, final
 
 from relive.agents.interface import Experience
 from relive.distributed import ShardLearner, Shards
@@ -82,11 +82,10 @@ class ShardedMemory:
         assert self._learner is not None
         self._learner.update_priorities(batch, errors)
 
-    def newest(self, size: int) -> Batch:
+    @property
+    def inspect(self) -> NoReturn:
         """Refused: shards have no order of steps."""
-        raise OptionError(
-            "memory", "be of one process to give its newest rows", f"{size} of shards", "Train without --cluster."
-        )
+        raise OptionError("memory", "be of one process to be inspected", "shards", "Train without --cluster.")
 
     def take_metrics(self) -> dict[str, float]:
         """The mean policy lag of sampled rows, in versions."""

@@ -202,7 +202,7 @@ def _place(schema: Schema, column: Column) -> str:
     if column.role == "observed":
         alone = all(other.key.split("/")[0] == "obs" for other in schema if other.role == "observed")
         return "/".join(["observations", *(parts[1:] if alone else parts)])
-    if "action" in parts[:2]:
+    if column.role == "action":
         alone = parts[0] == "action"
         return "/".join(["actions", *(parts[1:] if alone else parts)])
     if column.key == "reward" and column.shape == ():

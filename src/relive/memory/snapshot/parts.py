@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from relive.errors import ReliveError
-from relive.memory.samplers import Linear, Prioritized, Recent, Sampler, Shuffled, Uniform
+from relive.memory.hindsight import Hindsight, unsaved
+from relive.memory.samplers import LinearSchedule, Prioritized, Recent, Sampler, Shuffled, Uniform
 from relive.memory.snapshot.tensors import Tensor
 from relive.memory.storage import Layout
 from relive.memory.windows import Episodes, NStep, Sequence, Transition, Window
@@ -19,7 +21,7 @@ STATE_HEADER = 4096
 """Bytes reserved for the header of a sampler's state, which is written after it."""
 
 _SAMPLERS: dict[str, Any] = {kind.__name__: kind for kind in (Uniform, Prioritized, Shuffled, Recent)}
-_WINDOWS: dict[str, Any] = {kind.__name__: kind for kind in (Transition, NStep, Sequence, Episodes)}
+_WINDOWS: dict[str, Any] = {kind.__name__: kind for kind in (Transition, NStep, Sequence, Episodes, Hindsight)}
 
 
 def to_plain(part: Sampler | Window) -> dict[str, Any]:
@@ -29,10 +31,12 @@ def to_plain(part: Sampler | Window) -> dict[str, Any]:
     if type(part) not in (_SAMPLERS.get(name), _WINDOWS.get(name)):
         return unknown
     settings = asdict(part)  # type: ignore[call-overload]
+    if isinstance(part, Hindsight):
+        del settings["reward"], settings["terminated"]
     if isinstance(part, Prioritized) and callable(part.beta):
-        if type(part.beta) is not Linear:
+        if type(part.beta) is not LinearSchedule:
             return unknown
-        settings["beta"] = {"kind": "Linear", **_plain(asdict(part.beta))}
+        settings["beta"] = {"kind": "LinearSchedule", **_plain(asdict(part.beta))}
     return {"kind": name, **_plain(settings), "spec": spec_of(part)}
 
 
@@ -61,8 +65,8 @@ def sampler_from_plain(data: Any) -> Sampler | None:
     kind, settings = _settings(data, _SAMPLERS)
     beta = settings.get("beta")
     if isinstance(beta, dict):
-        _, line = _settings(beta, {"Linear": Linear})
-        settings["beta"] = _make(Linear, line)
+        _, line = _settings(beta, {"LinearSchedule": LinearSchedule})
+        settings["beta"] = _make(LinearSchedule, line)
     return None if kind is None else _make(kind, settings)
 
 
@@ -78,7 +82,15 @@ def window_from_plain(data: Any) -> Window | None:
         if not isinstance(fields, list) or any(not isinstance(name, str) for name in fields):
             raise ValueError("start_fields are names")
         settings["start_fields"] = tuple(fields)
+    if kind is Hindsight:
+        kind = partial(Hindsight, _text(settings.pop("strategy", None)), reward=unsaved)
     return None if kind is None else _make(kind, settings)
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError("strategy is no name")
+    return value
 
 
 def _settings(data: Any, kinds: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

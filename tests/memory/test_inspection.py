@@ -35,7 +35,7 @@ def test_the_newest_are_the_newest(data: Any) -> None:
         for lane in range(lanes):
             written[lane].append(int(values[lane]))
     size = data.draw(st.integers(1, 50))
-    found = memory.newest(size)
+    found = memory.inspect.newest(size)
     assert len(found.action) == min(size, len(memory))
     assert (found.obs[:, 0] == found.action).all(), "no closing row is among them"
     for lane in range(lanes):
@@ -47,8 +47,8 @@ def test_nested_fields_and_refusals() -> None:
     memory = rl.Memory(rl.Schema(obs={"a": rl.Field(), "b": rl.Field((2,))}, reward=rl.Field()), capacity=10)
     for number in range(5):
         memory.append(obs={"a": number, "b": [number, number]}, reward=0.0, terminated=False, truncated=False)
-    found = memory.newest(2)
+    found = memory.inspect.newest(2)
     assert found.obs.a.tolist() == [4, 3]
     assert found.obs.b.tolist() == [[4, 4], [3, 3]]
     with pytest.raises(rl.errors.OptionError, match=r"^size must be"):
-        memory.newest(0)
+        memory.inspect.newest(0)

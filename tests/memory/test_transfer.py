@@ -38,7 +38,7 @@ def filled(window: rl.Window = WINDOWS[0], sampler: rl.Sampler = SAMPLERS[0], st
 def test_bytes_are_the_batches(window, sampler, size: int, count: int, head: int, first: int) -> None:
     one, other = filled(window, sampler), filled(window, sampler)
     begin = bytes(range(16)) * head
-    data = one.sample_bytes(size, count, head=begin, first_lane=first)
+    data = one.transfer.sample_bytes(size, count, head=begin, first_lane=first)
     assert data[: len(begin)] == begin
     at = len(begin)
     for _ in range(count):
@@ -56,19 +56,19 @@ def test_bytes_are_the_batches(window, sampler, size: int, count: int, head: int
 def test_what_cannot_be_drawn_is_refused_and_changes_nothing() -> None:
     memory, other = filled(), filled()
     with pytest.raises(OptionError, match="head must be a multiple of 16 bytes, got 3"):
-        memory.sample_bytes(4, 2, head=b"abc")
+        memory.transfer.sample_bytes(4, 2, head=b"abc")
     with pytest.raises(OptionError, match="count must be"):
-        memory.sample_bytes(4, 0)
+        memory.transfer.sample_bytes(4, 0)
     with pytest.raises(OptionError, match="size must be"):
-        memory.sample_bytes(0, 1)
+        memory.transfer.sample_bytes(0, 1)
     np.testing.assert_array_equal(memory.sample(8).serials, other.sample(8).serials)
     for window, sampler in ((rl.Episodes(), rl.Uniform()), (rl.Transition(), rl.Shuffled())):
         with pytest.raises(OptionError, match="window must give batches that are all alike, got"):
-            filled(window, sampler).sample_bytes(4, 2)
+            filled(window, sampler).transfer.sample_bytes(4, 2)
     with pytest.raises(NotEnoughRows):
-        rl.Memory(SCHEMA, 400, 2).sample_bytes(4, 2)
+        rl.Memory(SCHEMA, 400, 2).transfer.sample_bytes(4, 2)
     with pytest.raises(NotEnoughRows):
-        filled(sampler=rl.Uniform(replace=False), steps=4).sample_bytes(64, 2)
+        filled(sampler=rl.Uniform(replace=False), steps=4).transfer.sample_bytes(64, 2)
 
 
 def test_bytes_are_whole_while_others_write() -> None:
@@ -87,7 +87,7 @@ def test_bytes_are_whole_while_others_write() -> None:
     shapes = dict(flat(memory.sample(16)))
     try:
         for _ in range(300):
-            data, at, found = memory.sample_bytes(16, 4), 0, {}
+            data, at, found = memory.transfer.sample_bytes(16, 4), 0, {}
             for _ in range(4):
                 for key in shapes:
                     found[key] = np.frombuffer(data, shapes[key].dtype, shapes[key].size, at)
