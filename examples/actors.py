@@ -1,6 +1,6 @@
 """Actors in processes of their own: each writes its lane of a shared memory, without locks, and the learner reads.
 
-    pip install 'relive[torch]' gymnasium
+    pip install '.[torch]' gymnasium  # in a clone of relive
     python examples/actors.py
 
 DQN on CartPole. Weights go the other way, in tensors that all processes share. Linux only.

@@ -1,6 +1,6 @@
 """DQN in one file, on the memory alone: double Q-learning with prioritised replay of 3-step transitions.
 
-pip install 'relive[torch]' gymnasium
+pip install '.[torch]' gymnasium  # in a clone of relive
 python examples/dqn.py --steps 50000
 """
 

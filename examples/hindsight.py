@@ -1,6 +1,6 @@
 """Hindsight in a loop of one's own: DQN flips 12 bits to a desired goal, rewarded only when all of them are right.
 
-pip install 'relive[torch]'
+pip install '.[torch]'  # in a clone of relive
 python examples/hindsight.py                # reaches every goal
 python examples/hindsight.py --no-hindsight  # reaches none
 """

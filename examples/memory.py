@@ -1,6 +1,6 @@
 """The memory alone, with NumPy and nothing else: append, windows, priorities, save and load.
 
-pip install relive
+pip install .  # in a clone of relive
 python examples/memory.py
 """
 

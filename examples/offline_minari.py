@@ -1,6 +1,6 @@
 """Offline learning from a Minari dataset: conservative Q-learning (Kumar et al. 2020) on what a clumsy policy recorded.
 
-    pip install 'relive[torch,datasets]' minari gymnasium
+    pip install '.[torch,datasets]' minari gymnasium  # in a clone of relive
     python examples/offline_minari.py                    # records a dataset of its own first
     python examples/offline_minari.py --dataset FOLDER   # a dataset that you have, with discrete actions
 

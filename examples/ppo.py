@@ -1,6 +1,6 @@
 """PPO in one file, on the rollout alone.
 
-pip install 'relive[torch]' gymnasium
+pip install '.[torch]' gymnasium  # in a clone of relive
 python examples/ppo.py --steps 100000
 """
 

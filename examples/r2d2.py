@@ -1,6 +1,6 @@
 """R2D2 in one file: prioritised sequences with burn-in and stored states, for a task that has to be remembered.
 
-    pip install 'relive[torch]'
+    pip install '.[torch]'  # in a clone of relive
     python examples/r2d2.py
 
 A T-maze: the first observation says which way to turn at the end of a corridor of ten steps. Without memory half of the

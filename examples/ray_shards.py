@@ -1,6 +1,6 @@
 """Shards on a Ray cluster: a memory in two processes, which remote actors fill and a learner draws from (DQN).
 
-pip install 'relive[torch,ray]' gymnasium
+pip install '.[torch,ray]' gymnasium  # in a clone of relive
 python examples/ray_shards.py                      # a cluster of this machine alone
 python examples/ray_shards.py --cluster HOST:6379  # or one that there is
 """

@@ -1,6 +1,6 @@
 """SAC in one file, on the memory alone.
 
-pip install 'relive[torch]' 'gymnasium[classic-control]'
+pip install '.[torch]' 'gymnasium[classic-control]'  # in a clone of relive
 python examples/sac.py --steps 6000
 """
 

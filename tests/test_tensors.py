@@ -75,7 +75,7 @@ def test_without_torch_the_remedy_is_named(batch: rl.Batch, monkeypatch: pytest.
     monkeypatch.setattr(builtins, "__import__", fake)
     with pytest.raises(rl.errors.MissingExtra) as caught:
         rl.to_torch(batch)
-    assert str(caught.value) == "torch must be installed for this, got nothing. Run: pip install 'relive[torch]'"
+    assert (caught.value.package, caught.value.extra) == ("torch", "torch")
 
 
 def test_actions_are_int64() -> None:

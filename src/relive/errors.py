@@ -40,7 +40,18 @@ __all__ = [
     "StaleRows",
     "StepError",
     "StorageError",
+    "install_hint",
 ]
+
+
+INSTALLED_FROM = "."
+"""What ``pip install`` takes: a clone of the repository. From the first release on: ``relive``."""
+
+
+def install_hint(extra: str) -> str:
+    """How to install an extra."""
+    where = " in a clone of relive's repository" if INSTALLED_FROM == "." else ""
+    return f"Install with pip install '{INSTALLED_FROM}[{extra}]'{where}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +159,7 @@ class MissingExtra(ReliveError, ImportError):
     def __init__(self, package: str, extra: str) -> None:
         self.package = package
         self.extra = extra
-        super().__init__(f"{package} must be installed for this, got nothing. Run: pip install 'relive[{extra}]'")
+        super().__init__(f"{package} {'are' if ' and ' in package else 'is'} not installed. {install_hint(extra)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.package, self.extra)

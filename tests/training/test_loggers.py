@@ -130,6 +130,6 @@ def test_what_is_no_logger(tmp_path: Path) -> None:
 
 def test_a_package_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(rl.errors.MissingExtra, match=r"relive\[wandb\]"):
+    with pytest.raises(rl.errors.MissingExtra, match=r"\[wandb\]"):
         rl.train(SMALL, "simple", folder=tmp_path / "run", log=("wandb",))
     assert not (tmp_path / "run").exists()

@@ -133,7 +133,7 @@ def check_version(folder: Path) -> None:
 
 
 def _check_version(folder: Path, about: Mapping[str, Any]) -> None:
-    if "format" not in about and isinstance(about["version"], int):  # recollect's checkpoints named no format
+    if "format" not in about and isinstance(about["version"], int):  # written under the former name
         raise RunError(str(folder / _FILE), "be a checkpoint of relive's", GOT, REMEDY)
     if about["format"] != _FORMAT or about["version"] != _VERSION:
         got = f"{about['format']!r}, version {about['version']!r}"

@@ -17,7 +17,7 @@ from relive.envs.adapters.sync import action_rules, check_actions, check_started
 from relive.envs.checks import check_shape, guarded
 from relive.envs.dice import seeds_for
 from relive.envs.interface import AgentGroup, Step, as_actions, schema_of
-from relive.errors import EnvError, MissingExtra, OptionError
+from relive.errors import EnvError, MissingExtra, OptionError, install_hint
 from relive.types import Actions, Array
 
 __all__ = ["FromGymnasium", "FromGymnasiumVector", "MakeGymnasium"]
@@ -111,7 +111,7 @@ class MakeGymnasium:
             return FromGymnasiumAgents(gymnasium.make(self._name, **{"disable_env_checker": True, **self._options}))
         except (gymnasium.error.Error, TypeError, ImportError) as error:
             extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), "")
-            remedy = f"pip install 'relive[{extra}]'" if extra else str(error)
+            remedy = install_hint(extra) if extra else str(error)
             raise OptionError("environment", "be one that Gymnasium can make", repr(self._name), remedy) from error
 
 
@@ -132,7 +132,7 @@ def _atari(name: str, options: Mapping[str, Any]) -> FromGymnasium:
         import ale_py
         import cv2  # noqa: F401 - what Gymnasium scales frames with
     except ImportError:
-        raise MissingExtra("ale-py and opencv", "atari") from None
+        raise MissingExtra("ale-py and opencv-python-headless", "atari") from None
     gymnasium.register_envs(ale_py)
     own = {key: value for key, value in options.items() if key in _PREPROCESSING}
     game = {key: value for key, value in options.items() if key not in (*_PREPROCESSING, "frame_stack")}
