@@ -74,6 +74,32 @@ def test_the_first_snippet_needs_numpy_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
+def blocks(page: str) -> list[tuple[str, str]]:
+    """The code blocks of a page: language and text."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+
+
+def test_the_readme_is_short_and_shows() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 110
+    assert max(len(line) for line in lines if not line.startswith("|")) <= 120
+    assert any(".gif)" in line for line in lines[:15])
+    assert [language for language, _ in blocks("README.md")] == ["python", "python", "console"]
+    assert blocks("docs/index.md") == blocks("README.md")
+
+
+def test_the_readmes_command_trains(tmp_path: Path) -> None:
+    *_, (_, commands) = blocks("README.md")
+    (command,) = commands.splitlines()
+    program, *arguments = command.split()
+    done = subprocess.run(
+        [Path(sys.executable).with_name(program), *arguments], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    assert {"curve.png", "episode.gif", "checkpoint.json"} <= {path.name for path in run.iterdir()}
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):

@@ -268,3 +268,18 @@ def test_what_cannot_be_is_said():
     plain.append(obs=1.0, reward=1.0, terminated=True, truncated=False)
     message = "schema must have a field value to finish a rollout, got Schema(obs: float32, reward: float32)"
     refused(lambda: plain.finish([]), message)
+
+
+def test_rewards_may_have_another_name() -> None:
+    found = []
+    for name in ("reward", "rewards"):
+        rollout = rl.Rollout(rl.Schema(obs=rl.Field(), value=rl.Field(), **{name: rl.Field()}), length=3, lanes=1)
+        for t in range(3):
+            rollout.append(obs=[t], value=[0.5], terminated=[t == 1], truncated=[False], **{name: [t]})
+        rollout.finish(0.25 * rollout.bootstrap(obs=[4.0]).obs, gamma=0.9, lam=0.8)
+        found.append(rollout["advantage"].tolist())
+    assert found[0] == found[1]
+    rollout = rl.Rollout(rl.Schema(obs=rl.Field(), value=rl.Field(), reward=None), length=3, lanes=1)
+    rollout.append(obs=[0], value=[0.5], terminated=[False], truncated=[False])
+    with pytest.raises(rl.errors.OptionError):
+        rollout.finish(rollout.bootstrap(obs=[4.0]).obs)

@@ -113,3 +113,10 @@ def test_agents_must_agree() -> None:
             groups={"x": ["a", "b"]},
         )
     assert str(caught.value) == "group x must hold agents with equal spaces, got a, b. Split it."
+
+
+@pytest.mark.parametrize("name", ["size", "action_keys", "lengths", "observation", "rewards"])
+def test_groups_are_not_named_as_fields_or_parts_of_batches_are(name: str) -> None:
+    box = {f"{name}_0": spaces.Box(-1, 1, (2,)), "other_0": spaces.Box(-1, 1, (3,))}
+    schema = rl.Schema.from_agents(obs=box, action={agent: spaces.Discrete(2) for agent in box})
+    assert set(schema.agents) == {f"agents_{name}", "other"}

@@ -181,7 +181,7 @@ class Rollout:
         made = {}
         for name in names:
             above = name.removesuffix("value")
-            earned = table.fields[f"{above}reward" if f"{above}reward" in table.fields else "reward"]
+            earned = table.fields[self._reward_key(above)]
             earned = earned if reward is None else reward(name, earned)
             bootstrap = checks.host("next_value", given[name])
             ends = table.terminated if bootstrap_on_truncation else table.terminated | table.truncated
@@ -316,6 +316,15 @@ class Rollout:
 
     def _observed(self) -> list[Column]:
         return [column for column in self.schema if column.role == "observed"]
+
+    def _reward_key(self, above: str) -> str:
+        """The reward of a group (``"red/"``, or ``""``), or else the one of the whole environment."""
+        rewards = [column.key for column in self.schema if column.role == "reward"]
+        for prefix in (above, ""):
+            own = [key for key in rewards if key.rpartition("/")[0] == prefix.rstrip("/")]
+            if own:
+                return f"{prefix}reward" if f"{prefix}reward" in own else own[0]
+        raise OptionError("schema", "have a reward to finish a rollout", repr(self.schema))
 
     def _view(self, key: str) -> Array:
         view = self.memory[key]

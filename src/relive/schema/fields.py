@@ -14,13 +14,13 @@ from relive.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Column", "Field", "Group", "Role", "Schema", "join_columns", "make_column"]
+__all__ = ["RESERVED", "ROLES", "Column", "Field", "Group", "Role", "Schema", "join_columns", "make_column"]
 
 Role: TypeAlias = Literal["observed", "action", "reward", "plain"]
 
 _MOST_BYTES = 1 << 40
 _DEEPEST = 32
-_ROLES: dict[str, Role] = {
+ROLES: dict[str, Role] = {
     **dict.fromkeys(("obs", "observation", "observations", "pixels", "state"), "observed"),
     **dict.fromkeys(("avail_actions", "agent_mask", "position"), "observed"),
     **dict.fromkeys(("action", "actions"), "action"),
@@ -37,10 +37,11 @@ _UNCLEAR = {
     **dict.fromkeys(("obs_next", "new_obs", "obs2", "obs_tp1"), "Name it next_obs, or state its role: role='plain'."),
 }
 """Names that suggest a role without being one of ours, and what to do about it."""
-_RESERVED = frozenset(
+RESERVED = frozenset(
     {"terminated", "truncated", "discount", "weights", "serials", "lanes", "mask", "lengths", "starts"}
     | {"size", "action_keys"}
 )
+"""Names that a step or batch uses itself."""
 
 
 @final
@@ -256,7 +257,7 @@ def _check_name(name: str) -> None:
     remedy = "Choose another name."
     if not isinstance(name, str) or not name.isidentifier():
         raise SchemaError("field name", "be an identifier", repr(name), remedy)
-    if name in _RESERVED or hasattr(dict, name) or name.startswith(("final_", "_")):
+    if name in RESERVED or hasattr(dict, name) or name.startswith(("final_", "_")):
         raise SchemaError("field name", "not be one that a step or batch uses itself", repr(name), remedy)
 
 
@@ -313,7 +314,7 @@ def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[st
     def path(prefix: str) -> str:
         return "/".join((*above, prefix + name, *inner))
 
-    by_name: Role | Literal["next"] = _ROLES.get(name, "next" if carried else "plain")
+    by_name: Role | Literal["next"] = ROLES.get(name, "next" if carried else "plain")
     role = by_name if field.role is None else field.role
     if role == "reward" and field.dtype not in (np.float32, np.float64):
         raise SchemaError(path(""), "be float32 or float64 as a reward", field.dtype, "Give it the role 'plain'.")

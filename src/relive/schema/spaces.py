@@ -9,23 +9,7 @@ from typing import Any
 import numpy as np
 
 from relive.errors import SchemaError
-from relive.schema.fields import Field, Group
-
-_FIELDS = frozenset(
-    {
-        "obs",
-        "action",
-        "reward",
-        "state",
-        "avail_actions",
-        "agent_mask",
-        "terminated",
-        "truncated",
-        "discount",
-        "weights",
-    }
-    | {"serials", "lanes", "mask", "lengths", "starts"}
-)
+from relive.schema.fields import RESERVED, ROLES, Field, Group
 
 __all__ = ["agent_fields", "by_kind", "fields_of", "smallest", "stacked"]
 
@@ -126,7 +110,13 @@ def by_kind(obs: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, tupl
     named: dict[str, tuple[str, ...]] = {}
     for kind in kinds:
         stem = re.sub(r"\W", "_", kind[0].rstrip("0123456789").rstrip("_")).lstrip("_") or "agents"
-        if stem in _FIELDS or not stem.isidentifier() or hasattr(dict, stem) or stem.startswith("final_"):
+        if (
+            stem in RESERVED
+            or stem in ROLES
+            or not stem.isidentifier()
+            or hasattr(dict, stem)
+            or stem.startswith("final_")
+        ):
             stem = f"agents_{stem}"
         name, more = stem, 1
         while name in named:
