@@ -172,7 +172,7 @@ def test_rollouts_go_on_where_environments_begin_anew(folder: Path) -> None:
     few = [*FEW[:2], "--eval-every", "5000", "--eval-episodes", "2", "--no-video", "--rollout", "20"]
     command = ["train", "--import", "own_algorithm", "reinforce", "gymnasium:CartPole-v1", *few]
     assert cli.main([*command, "--steps", "1000", "--folder", "run"]) == 0  # 12 rollouts of 80 steps, and a half
-    kept = checkpoint.load_memory(folder / "run", rl.Rollout)
+    kept = checkpoint.load_rollout(folder / "run")
     assert len(kept) == 40
     assert cli.main(["train", "--resume", "run", "--steps", "3000"]) == 0
     assert np.isfinite(checkpoint.load_checkpoint(folder / "run")["metrics"]["train/value_loss"])

@@ -24,7 +24,7 @@ def test_a_bar_is_not_drawn_at_every_step(monkeypatch: pytest.MonkeyPatch, tmp_p
         for steps in range(1, 8001):
             now[0] += 0.001
             tick(steps, 8000, {"return": -1.5})
-        return Result(tmp_path, 8000, 0, {})
+        return Result(tmp_path, 8000, 0, {}, None, None)  # type: ignore[arg-type]
 
     with_progress(go)
     assert 75 <= len(drawn) <= 82

@@ -223,5 +223,7 @@ def test_what_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(rl.errors.OptionError, match=r"^num_envs must be a multiple of the 2 actors, got 3$"):
         rl.train(SMALL, "telltale", folder=tmp_path / "run", **{**FEW, "num_envs": 3})
     with pytest.raises(rl.errors.OptionError, match="be 0 for settings that cannot be sent to another process"):
-        rl.train(SMALL, "simple", folder=tmp_path / "run", network=nn.Linear, **FEW)
+        rl.train(
+            SMALL, "simple", folder=tmp_path / "run", network=lambda inputs, outputs: nn.Linear(inputs, outputs), **FEW
+        )
     assert not list(Path("/dev/shm").glob(f"relive-run-{os.getpid()}-*"))

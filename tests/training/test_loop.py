@@ -186,8 +186,8 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(rl.errors.RunError, match=r"written, got a file with another checksum\. Restore it"):
         rl.resume(tmp_path / "run")
     state.write_bytes(whole)
-    (tmp_path / "run" / "checkpoint.json").write_text('{"version": 9}')
-    with pytest.raises(rl.errors.RunError, match=r"of this version, got version 9, not 5\. Restore it"):
+    (tmp_path / "run" / "checkpoint.json").write_text('{"format": "relive checkpoint", "version": 9}')
+    with pytest.raises(rl.errors.RunError, match=r"of version 1, got 'relive checkpoint', version 9\. Restore it"):
         rl.resume(tmp_path / "run")
     (tmp_path / "run" / "checkpoint.json").unlink()
     with pytest.raises(rl.errors.RunError, match=r"It has no checkpoint to resume: remove it\.$"):
