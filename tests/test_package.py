@@ -38,7 +38,7 @@ def test_all_is_what_there_is() -> None:
 
 
 def test_the_memory_has_few_public_members() -> None:
-    assert len([name for name in dir(rl.Memory) if not name.startswith("_")]) <= 26
+    assert len([name for name in dir(rl.Memory) if not name.startswith("_") and hasattr(rl.Memory, name)]) <= 26
 
 
 def test_version() -> None:

@@ -278,8 +278,7 @@ def test_empty_blocks_do_nothing() -> None:
 @pytest.mark.parametrize("name", ["add", "push", "put", "store", "insert"])
 def test_what_other_buffers_call_it_is_answered_with_our_name(name: str) -> None:
     memory = rl.Memory(rl.Schema(obs=rl.Field()), 10)
-    with pytest.raises(AttributeError, match=r"append .* extend"):
+    with pytest.raises(AttributeError, match=r"with append, .* with extend"):
         getattr(memory, name)(obs=1.0)
     assert not hasattr(memory, name)
-    with pytest.raises(AttributeError, match=r"^Memory has no 'nope'$"):
-        _ = memory.nope  # type: ignore[attr-defined]
+    assert name not in dir(memory)

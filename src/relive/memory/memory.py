@@ -16,7 +16,7 @@ from relive.memory.copying import packed, unpacked
 from relive.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
 from relive.memory.hindsight import Relabelling, relabelled
 from relive.memory.inspection import Inspection, episode_table, field_view
-from relive.memory.parts import check_parts, check_span, outputs_of
+from relive.memory.parts import Hint, check_parts, check_span, outputs_of
 from relive.memory.prefetch import Prefetch
 from relive.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, beta_of
 from relive.memory.snapshot import Subject, SystemDisk, codec_of, opened, save
@@ -31,7 +31,7 @@ from relive.types import Array, ArrayLike, Lanes, Value
 
 __all__ = ["Memory"]
 
-_STORES = ("add", "insert", "push", "put", "store")  # what other buffers call it
+_set_action_keys = Batch.action_keys.__set__  # type: ignore[attr-defined] # a third of what setattr takes
 _RANDOM_STATE = ("key0", "key1", "position", "batches")
 
 
@@ -92,7 +92,7 @@ class Memory:
         self._subject = Subject(self._ground, self._reader, self.sampler, self.window, self.stack, self.max_episodes)
         if self.max_episodes is not None:
             self._store.keep_episodes(self.max_episodes)
-        self._nested = any("/" in key for key, *_ in outputs)
+        self._action_keys, self._nested = schema.action_keys, any("/" in key for key, *_ in outputs)
         self._relabelling = self.window if isinstance(self.window, Relabelling) else None
 
     def append(self, /, *, lanes: Lanes = None, **step: Value) -> None:
@@ -155,9 +155,9 @@ class Memory:
         """
         if type(size) is not int or not 0 < size < 2**31:
             size = checks.whole("size", size, 1, 2**31 - 1)
-        if self._relabelling is None:
-            return self._draw(size, beta)
-        return relabelled(self, self._relabelling, lambda: self._draw(size, beta))
+        if self._relabelling is not None:
+            return relabelled(self, self._relabelling, lambda: self._draw(size, beta))
+        return self._draw(size, beta)
 
     def read(self, lanes: ArrayLike, serials: ArrayLike) -> Batch:
         """Read chosen rows through the window, for instance those of an earlier batch.
@@ -169,7 +169,7 @@ class Memory:
         drawn = self._reader.read(where, which, self._threads)
         if not isinstance(drawn, dict):
             raise refusals.stale(drawn, int(where[drawn]), int(which[drawn]), *self._store.heads())
-        return self._batch(drawn)
+        return nested(drawn, self._action_keys)
 
     def update_priorities(self, batch: Mapping[str, Any], errors: ArrayLike) -> int:
         """Set the priorities of a batch's rows from their errors ``[B]``; signs do not matter.
@@ -419,21 +419,18 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    if not TYPE_CHECKING:  # which would believe every name
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not isinstance(vars(Memory).get(name), Hint)]
 
-        def __getattr__(self, name: str) -> Any:
-            hint = ": append stores one step, extend a block of steps" if name in _STORES else ""
-            raise AttributeError(f"Memory has no {name!r}{hint}", name=name, obj=self)
+    if not TYPE_CHECKING:  # __getattr__ would slow every other attribute down
+        add = insert = push = put = store = Hint("Memory stores a step with append, and a block of steps with extend")
 
     def _draw(self, size: int, beta: float | None) -> Batch:
         drawn = self._reader.sample(size, beta_of(self.sampler, beta, self._reader), self._threads)
         if not isinstance(drawn, dict):
             raise refusals.not_enough(size, drawn, len(self), self._span)
-        return self._batch(drawn)
-
-    def _batch(self, arrays: dict[str, Any]) -> Batch:
-        batch = nested(arrays) if self._nested else Batch(arrays)
-        object.__setattr__(batch, "action_keys", self.schema.action_keys)  # faster than through the batch's own
+        batch = nested(drawn) if self._nested else Batch(drawn)
+        _set_action_keys(batch, self._action_keys)
         return batch
 
     def _write(self, step: dict[str, Any], lanes: Any, *, block: bool) -> None:

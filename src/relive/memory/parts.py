@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn, final
 
 from relive.errors import OptionError
 from relive.memory.batch import flat, nested
@@ -13,7 +13,7 @@ from relive.memory.windows import OutputSpec, Window, rows_read
 from relive.messages import brief
 from relive.schema import Schema
 
-__all__ = ["check_parts", "check_span", "outputs_of"]
+__all__ = ["Hint", "check_parts", "check_span", "outputs_of"]
 
 _KINDS: dict[str, tuple[Any, str]] = {
     "schema": (Schema, "Schema(obs=Field((3,)))"),
@@ -21,6 +21,17 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "window": (Window, "NStep(3, gamma=0.99)"),
     "storage": (Storage, "Mapped('rows.bin')"),
 }
+
+
+@final
+class Hint:
+    """A name that a class does not have, whose AttributeError says what to use."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(self._text, name="", obj=None)  # without a name, Python adds no guess of its own
 
 
 def check_parts(**parts: Any) -> None:
