@@ -104,3 +104,16 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
             assert (ROOT / page).parent.joinpath(target).exists(), f"{page}: {target}"
+
+
+def test_the_readmes_figures_are_those_of_the_bench() -> None:
+    def table(page: str, work: str) -> dict[str, dict[str, str]]:
+        text = (ROOT / page).read_text()
+        lines = text[text.index(work) :].partition("\n\n")[0].splitlines()
+        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+        return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+
+    shown, measured = table("README.md", "| work |"), table("docs/bench/memory.md", "| work |")
+    assert set(shown) == set(measured)  # no kind of work is left out
+    for work, row in shown.items():
+        assert row.items() <= measured[work].items()

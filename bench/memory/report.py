@@ -54,12 +54,19 @@ def ratios(results: Results, key: str = "cpu_median") -> str:
     return "\n".join(lines)
 
 
+def processor() -> str:
+    """The name of the processor."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
 def page(results: Results, versions: dict[str, str], options: str) -> str:
     """The whole page."""
     known = ", ".join(f"{name} {version}" for name, version in versions.items())
     return f"""# Memory: speed against peers
 
-Written by `make bench` ({options}) on {date.today().isoformat()}, {platform.machine()}, Python
+Written by `make bench` ({options}) on {date.today().isoformat()}, {processor()}, Python
 {platform.python_version()}; {known}.
 
 All libraries are filled first, then called in turn (A B C A B C ...), one thread each. The machine is shared, so read
