@@ -116,6 +116,16 @@ def test_actions_of_plain_dicts_go_by_name() -> None:
     assert batch.last_action.dtype == torch.uint8
 
 
+def test_an_observation_called_action_is_none() -> None:
+    """The same dtype when acting and when learning."""
+    schema = rl.Schema(obs={"action": rl.Field((), "uint8")}, move=rl.Field((), "uint8", "action"))
+    memory = rl.Memory(schema, 10, seed=0)
+    memory.append(obs={"action": 1}, move=1, reward=0.0, terminated=True, truncated=False)
+    batch = rl.to_torch(memory.sample(2))
+    assert batch.obs.action.dtype == from_env({"obs/action": np.ones(2, np.uint8)}).obs.action.dtype == torch.uint8
+    assert batch.move.dtype == torch.int64
+
+
 def test_size_is_the_number_of_samples(batch: rl.Batch) -> None:
     assert rl.to_torch(batch).size == batch.size == 5
 

@@ -45,11 +45,11 @@ __all__ = [
 
 
 INSTALLED_FROM = "."
-"""What ``pip install`` takes: a clone of the repository. From the first release on: ``relive``."""
+"""The source that ``pip install`` takes: a clone of the repository. From the first release on: ``relive``."""
 
 
 def install_hint(extra: str) -> str:
-    """How to install an extra."""
+    """The command that installs an extra."""
     where = " in a clone of relive's repository" if INSTALLED_FROM == "." else ""
     return f"Install with pip install '{INSTALLED_FROM}[{extra}]'{where}."
 

@@ -48,7 +48,7 @@ class TensorBatch(Nest):
 
 
 def to_torch(
-    batch: dict[str, Any],
+    batch: Mapping[str, Any],
     device: str | torch.device | None = None,
     *,
     pin: bool | None = None,
@@ -57,7 +57,8 @@ def to_torch(
     """The batch as tensors, nested alike. On the CPU they share the batch's memory.
 
     Only integer actions are copied: they are stored in small dtypes and become int64, as ``gather``, ``one_hot`` and
-    ``Embedding`` require. Actions are fields of that role, or entries of a plain dict named ``action`` or ``actions``.
+    ``Embedding`` require. Actions are fields of that role. A plain dict, such as a part of a batch, knows no
+    roles: its entries named ``action`` or ``actions`` are taken for actions.
 
     Other frameworks take the arrays themselves by DLPack: ``jax.dlpack.from_dlpack(batch.obs)``.
 
@@ -101,7 +102,7 @@ def from_env(obs: Mapping[str, Any], device: str | torch.device | None = None) -
     for key, value in obs.items():
         array = np.asarray(value)
         shown[key] = np.ascontiguousarray(array, np.float32 if array.dtype.kind == "f" else array.dtype)
-    return to_torch(nested(shown), device)
+    return to_torch(nested(shown, frozenset()), device)
 
 
 def map_tensors(f: Callable[[Any], Any], tree: Any) -> Any:

@@ -56,6 +56,8 @@ def test_size_is_the_number_of_samples_of_any_window(window: rl.Window) -> None:
     assert batch.size == 3
     assert memory.read(batch.lanes, batch.serials).size == 3
     assert memory.inspect.newest(5).size == 5
+    with pytest.raises(AttributeError):
+        batch.size = 4  # type: ignore[misc]
 
 
 def test_a_batch_knows_its_actions_also_as_a_copy() -> None:

@@ -390,3 +390,25 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     metadata.write_text(json.dumps(about))
     with pytest.raises(rl.errors.DatasetError, match="total_episodes"):
         rl.Memory.from_dataset(tmp_path / "minari-v0")
+
+
+def test_fields_of_any_name_come_back_as_infos(tmp_path: Path) -> None:
+    schema = rl.Schema(obs=rl.Field(), action=rl.Field(), done=rl.Field(role="plain"), pixels=rl.Field(role="plain"))
+    memory = rl.Memory(schema, 20, seed=0)
+    for t in range(5):
+        memory.append(obs=t, action=t, done=t, pixels=t, reward=1.0, terminated=t == 4, truncated=False)
+    memory.export(tmp_path / "set.hdf5")
+    again = rl.Memory.from_dataset(tmp_path / "set.hdf5", infos=["done", "pixels"])
+    assert again["done"].tolist() == memory["done"].tolist()
+    assert again.schema["pixels"].role == "plain"
+
+
+def test_two_actions_go_there_and_back(tmp_path: Path) -> None:
+    schema = rl.Schema(obs=rl.Field(), action=rl.Field((), "uint8"), move=rl.Field((2,), role="action"))
+    memory = rl.Memory(schema, 20, seed=0)
+    for t in range(5):
+        memory.append(obs=t, action=t, move=[t, t], reward=1.0, terminated=t == 4, truncated=False)
+    memory.export(tmp_path / "set")
+    again = rl.Memory.from_dataset(tmp_path / "set")
+    assert again.schema == schema
+    assert again["move"].tolist() == memory["move"].tolist()

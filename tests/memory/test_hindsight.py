@@ -176,6 +176,22 @@ def test_a_snapshot_holds_the_window_but_not_its_functions(tmp_path: Path) -> No
     assert all((a == b).all() for (_, a), (_, b) in zip(flat(one), flat(two), strict=True))
 
 
+class Judge:
+    """An environment that can be neither copied nor pickled, and its reward function."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def reward(self, achieved: Any, desired: Any) -> Any:
+        return reward(achieved, desired)
+
+
+def test_saving_copies_no_environment(tmp_path: Path) -> None:
+    memory = filled([[5, 4, 3]], rl.Hindsight(reward=Judge().reward))
+    memory.save(tmp_path / "saved")
+    assert len(rl.Memory.load(tmp_path / "saved")) == len(memory)
+
+
 def test_a_window_of_ones_own_may_relabel() -> None:
     class Doubled:
         def spec(self) -> Any:
@@ -189,7 +205,7 @@ def test_a_window_of_ones_own_may_relabel() -> None:
 
     memory = filled([[5, 4, 3]], Doubled())
     assert (memory.sample(9).reward == -2).all()
-    assert not memory.transfer.serialises
+    assert not memory.transfer.can_sample_bytes
 
 
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
@@ -241,6 +257,11 @@ def test_while_others_write() -> None:
         writer.join()
 
 
+def hindsight_over(**fields: Any) -> rl.Memory:
+    schema = rl.Schema(obs={"achieved_goal": GOAL, "desired_goal": GOAL}, **fields)
+    return rl.Memory(schema, 10, window=rl.Hindsight(reward=reward))
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -252,6 +273,9 @@ def test_while_others_write() -> None:
         (lambda: rl.Hindsight(reward=reward, terminated=1), "terminated"),  # type: ignore[arg-type]
         (lambda: filled([[3, 3]], rl.Hindsight(reward=lambda *_: 0.0)).sample(30), "reward"),
         (lambda: rl.Memory(rl.Schema(obs=rl.Field()), 10, window=rl.Hindsight(reward=reward)), "schema"),
+        (lambda: hindsight_over(reward=None, rewards=rl.Field()), "schema"),
+        (lambda: hindsight_over(reward=rl.Field((2,))), "reward"),
+        (lambda: hindsight_over(relabelled=rl.Field()), "relabelled"),
     ],
 )
 def test_what_is_refused(make: Any, name: str) -> None:

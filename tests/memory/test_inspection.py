@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relive as rl
+from relive.errors import StorageError
 
 
 @given(st.data())
@@ -52,3 +54,17 @@ def test_nested_fields_and_refusals() -> None:
     assert found.obs.b.tolist() == [[4, 4], [3, 3]]
     with pytest.raises(rl.errors.OptionError, match=r"^size must be"):
         memory.inspect.newest(0)
+
+
+def test_what_was_taken_before_closing_is_closed_too(tmp_path: Path) -> None:
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 10, storage=rl.Mapped(tmp_path / "rows"))
+    inspect, transfer = memory.inspect, memory.transfer
+    memory.close()
+    for call in (
+        lambda: inspect.heads,
+        inspect.census,
+        lambda: transfer.sampling_weight,
+        lambda: transfer.pack_rows([]),
+    ):
+        with pytest.raises(StorageError):
+            call()

@@ -52,7 +52,7 @@ def test_views_and_batches_outlive_the_memory() -> None:
     np.testing.assert_array_equal(batch.obs, kept)
 
 
-def test_len_full_clear_and_repr() -> None:
+def test_len_overwriting_clear_and_repr() -> None:
     memory = rl.Memory(SCHEMA, 20, 2, seed=0)
     assert (len(memory), memory.inspect.overwrites, memory.ready) == (0, False, 0)
     play(memory, 8, every=4)

@@ -169,7 +169,7 @@ def test_most_episodes_are_kept_of_received_rows() -> None:
 
 
 @pytest.mark.parametrize("sampler", [rl.Uniform(), rl.Prioritized(alpha=1.0)])
-def test_standing_is_the_sum_and_the_least(sampler: rl.Sampler) -> None:
+def test_sampling_weight_is_the_sum_and_the_least(sampler: rl.Sampler) -> None:
     memory = rl.Memory(SCHEMA, 60, 2, sampler=sampler, seed=0)
     assert memory.transfer.sampling_weight == (0.0, 0.0)
     for number in range(10):

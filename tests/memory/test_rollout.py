@@ -283,3 +283,8 @@ def test_rewards_may_have_another_name() -> None:
     rollout.append(obs=[0], value=[0.5], terminated=[False], truncated=[False])
     with pytest.raises(rl.errors.OptionError):
         rollout.finish(rollout.bootstrap(obs=[4.0]).obs)
+    both = {name: rl.Field(role="reward") for name in ("bonus", "score")}
+    rollout = rl.Rollout(rl.Schema(obs=rl.Field(), value=rl.Field(), **both), length=3, lanes=1)
+    rollout.append(obs=[0], value=[0.5], bonus=[1], score=[2], terminated=[False], truncated=[False])
+    with pytest.raises(rl.errors.OptionError):
+        rollout.finish(rollout.bootstrap(obs=[4.0]).obs)

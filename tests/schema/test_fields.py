@@ -70,6 +70,8 @@ def test_names_that_suggest_a_role_must_state_it(name: str) -> None:
     assert (caught.value.problem.name, caught.value.problem.rule) == (name, "state its role")
     assert caught.value.problem.remedy
     assert rl.Schema(obs=rl.Field(), **{name: rl.Field(role="plain")})[name].role == "plain"
+    with pytest.raises(SchemaError):
+        rl.Schema(obs=rl.Field()).with_fields(**{name: rl.Field()})
 
 
 def test_nested_fields_and_groups_have_paths() -> None:
@@ -125,6 +127,10 @@ def endless() -> list[Any]:
         ),
         (
             lambda: rl.Schema(reward=None),
+            "schema must have at least one field, got none. For example: Schema(obs=Field((4,))).",
+        ),
+        (
+            lambda: rl.Schema(),
             "schema must have at least one field, got none. For example: Schema(obs=Field((4,))).",
         ),
         (

@@ -236,7 +236,7 @@ class MADDPG(NetworkLearner):
         """
         config = self.config
         self.networks.count_update()
-        rows = to_torch(dict(batch), self.networks.device)
+        rows = to_torch(batch, self.networks.device)
         data = [group.reader.transitions(rows) for group in self.groups]
         with torch.no_grad():
             next_action = [self._target_action(*pair) for pair in zip(self.groups, data, strict=True)]
@@ -309,7 +309,7 @@ class MADDPG(NetworkLearner):
 
     def _rows(self, rows: Mapping[str, Any]) -> list[GroupBatch]:
         """Rows as they are stored, by group."""
-        tensors = to_torch(dict(rows), self.networks.device)
+        tensors = to_torch(rows, self.networks.device)
         return [group.reader.rows(tensors) for group in self.groups]
 
     def _step(self, index: int, what: str, loss: Tensor) -> Tensor:

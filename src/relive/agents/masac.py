@@ -176,7 +176,7 @@ class MASAC(StochasticLearner):
     def update(self, batch: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tensor]]:
         """One step of all networks; metrics, and temporal-difference errors ``[2, B, A]`` of every group."""
         self.networks.count_update()
-        raw = to_torch(dict(batch), self.networks.device)
+        raw = to_torch(batch, self.networks.device)
         self.obs_norm.update(raw)
         rows, next_rows = self.obs_norm(raw), self.obs_norm(seen_after(self.groups, raw))
         actions, metrics, td_errors = self.joint(rows), dict[str, Tensor](), []

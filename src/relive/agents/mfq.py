@@ -191,7 +191,7 @@ class MFQ(NetworkLearner):
         """One step of all networks; metrics, and temporal-difference errors ``[B, A]`` of every group."""
         config = self.config
         self.networks.count_update()
-        rows = to_torch(dict(batch), self.networks.device)
+        rows = to_torch(batch, self.networks.device)
         next_rows = self.mean_field.next_rows(rows, seen_after(self.groups, rows))
         scale = linear(1.0, config.lr_end, config.lr_steps, self.networks.updates * config.update_every)
         metrics, td_errors = dict[str, Tensor](), []

@@ -83,7 +83,7 @@ class ActorCriticSettings(NetworkSettings, TransitionSettings):
 
 
 class TransitionLearner(NetworkLearner, ABC):
-    """What learners from transitions have in common: their networks, and batches with priorities.
+    """Networks, and batches with priorities, of learners from transitions.
 
     A learner inherits it and has ``update``.
     """
@@ -108,7 +108,7 @@ class TransitionLearner(NetworkLearner, ABC):
         """Count an update: its rows as tensors, and how optimizers step."""
         config = self.config
         self.networks.count_update()
-        rows = to_torch(dict(batch), self.networks.device)
+        rows = to_torch(batch, self.networks.device)
         scale = linear(1.0, config.lr_end, config.lr_steps, int(self.networks.updates * config.update_every))
         return rows, {"max_grad_norm": config.max_grad_norm, "lr_scale": scale}
 

@@ -274,7 +274,7 @@ class QMIX(NetworkLearner):
 
         Also absolute errors of steps ``[S]``, and metrics.
         """
-        config, rows = self.config, to_torch(dict(batch), self.networks.device)
+        config, rows = self.config, to_torch(batch, self.networks.device)
         data = [network.read(rows, batch, packed) for network in self._agents]
         before, after, steps = map(self._index, (packed.before, packed.after, packed.steps))
         q = [self.online[name](own) for name, own in zip(self._names, data, strict=True)]

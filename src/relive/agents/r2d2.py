@@ -173,7 +173,7 @@ class R2D2(NetworkLearner):
     def td_error(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """h(r_t + ... + gamma^n h^-1(Q'(s_t+n, a*))) - Q(s_t, a_t) of steps ``[B, L]``; which of them count, and Q."""
         config, skipped = self.config, self.config.burn_in
-        rows = to_torch(dict(batch), self.networks.device)
+        rows = to_torch(batch, self.networks.device)
         online, target = self._unrolled(batch, rows, self.online, self.target)
         reward, discount, mask = (rows[name][:, skipped:] for name in ("reward", "discount", "mask"))
         action = rows["action"][:, skipped:].long() - self.online.start

@@ -173,7 +173,7 @@ class Shard:
             batch.lanes += self._first_lane
             self._remember(batch.lanes, batch.serials)
             drawn.append(batch)
-        if self.memory.transfer.serialises:
+        if self.memory.transfer.can_sample_bytes:
             self._layouts[size] = Layout.of(drawn[0])
         return pack_batches(head, drawn)
 
@@ -251,8 +251,8 @@ class Shard:
         assert self.spec.folder is not None
         return Path(self.spec.folder) / self.spec.name
 
-    def _head(self, standing: tuple[float, float]) -> dict[str, Any]:
-        total, least = standing
+    def _head(self, weight: tuple[float, float]) -> dict[str, Any]:
+        total, least = weight
         return {
             "epoch": self.epoch,
             "total": total,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, final
 
 from relive.types import Array
@@ -40,6 +40,7 @@ class Batch(Nest):
     Beside the fields it holds ``terminated``, ``truncated``, ``weights``, and ``lanes`` and ``serials``, by which the
     memory recognises the rows later; windows add what they compute (``next_...``, ``discount``, ``mask``,
     ``lengths``). ``size`` is the number of samples B, ``len`` the number of entries.
+    ``batch | {...}`` is a plain dict.
     """
 
     __slots__ = ("action_keys",)
@@ -67,7 +68,7 @@ class Batch(Nest):
         return sample_count(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "action_keys":
+        if name in ("action_keys", "size"):  # not entries; size cannot be set
             object.__setattr__(self, name, value)
         else:
             self[name] = value
@@ -121,7 +122,7 @@ def nested(flat: dict[str, Any], action_keys: frozenset[str] | None = None) -> B
     return batch
 
 
-def flat(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Paths and entries of a batch, in its order."""
     for key, value in values.items():
         if isinstance(value, dict):

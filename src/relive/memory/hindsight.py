@@ -11,7 +11,7 @@ import numpy as np
 
 from relive.errors import OptionError, SchemaError, StaleRows
 from relive.memory.batch import Batch
-from relive.memory.checks import real
+from relive.memory.checks import is_number, real
 from relive.memory.windows import OutputSpec, Transition, Window, WindowSpec
 from relive.schema import Schema
 from relive.types import Array
@@ -30,7 +30,7 @@ _LANE = 1 << 40  # serials of a lane, for places in order
 
 
 def unsaved(_achieved: Array, _desired: Array) -> Any:
-    """The reward function of a window that was loaded from a snapshot, which holds no functions."""
+    """Refuse to relabel with a window that comes from a snapshot, which holds no functions."""
     remedy = "Pass it to Memory.load: window=Hindsight(..., reward=...)."
     raise OptionError("window", "have its reward function", "one from a snapshot, which holds none", remedy)
 
@@ -88,7 +88,8 @@ class Hindsight:
     def __post_init__(self) -> None:
         if self.strategy not in _STRATEGIES:
             raise OptionError("strategy", f"be one of {', '.join(_STRATEGIES)}", repr(self.strategy))
-        object.__setattr__(self, "k", real("k", self.k, 0, 1e300))
+        if not is_number(self.k) or not 0 <= self.k < float("inf"):
+            raise OptionError("k", "be finite and at least 0", self.k)
         object.__setattr__(self, "gamma", real("gamma", self.gamma, 0, 1))
         for name, judge in {"reward": self.reward, "terminated": self.terminated}.items():
             if not callable(judge) and not (name == "terminated" and judge is None):
@@ -101,10 +102,14 @@ class Hindsight:
     def outputs(self, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
         """The arrays of a batch as the core takes them."""
         keys = {column.key for column in schema}
-        missing = [key for key in ("obs/achieved_goal", "obs/desired_goal") if key not in keys]
+        missing = [key for key in ("obs/achieved_goal", "obs/desired_goal", "reward") if key not in keys]
         if missing:
-            remedy = "They are the dictionary that Gymnasium's goal environments return."
+            remedy = "Observations are the dictionary that Gymnasium's goal environments return."
             raise SchemaError("schema", f"have {' and '.join(missing)} for hindsight", str(schema), remedy)
+        if schema["reward"].role != "reward" or schema["reward"].shape != ():
+            raise SchemaError("reward", "be one number a step for hindsight", str(schema))
+        if "relabelled" in keys:
+            raise SchemaError("relabelled", "not be a field, since hindsight adds it to batches", "one", "Rename it.")
         return Transition(self.gamma).outputs(schema, stack)
 
     def relabel(self, memory: Memory, batch: Batch, random: np.random.Generator) -> None:
@@ -157,11 +162,13 @@ def _evaluated(name: str, judge: Judge, achieved: Array, goal: Array) -> Array:
 
 
 def relabelled(memory: Memory, window: Relabelling, draw: Callable[[], Batch]) -> Batch:
-    """A batch that was drawn and relabelled. The memory's state decides what is relabelled."""
+    """A batch that was drawn and relabelled, by random numbers that follow from the memory's state and the rows."""
     for _ in range(_TRIES):
         state = memory.random_state
         batch = draw()
+        # With the rows, since two threads may read the same state.
+        seed = [state["key0"], state["key1"], state["batches"], int(batch["serials"].sum())]
         with suppress(StaleRows):
-            window.relabel(memory, batch, np.random.default_rng([state["key0"], state["key1"], state["batches"]]))
+            window.relabel(memory, batch, np.random.default_rng(seed))
             return batch
     raise OptionError("memory", "keep rows for longer than reading them takes", f"{_TRIES} batches overwritten")

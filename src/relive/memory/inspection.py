@@ -10,6 +10,7 @@ import numpy as np
 from relive import _core
 from relive.memory import checks
 from relive.memory.batch import Batch, Nest, nested
+from relive.memory.snapshot import Subject
 from relive.schema import Schema
 from relive.types import Array
 
@@ -30,37 +31,38 @@ class Inspection:
     ([4], [3.0, 2.0])
     """
 
-    def __init__(self, store: _core.Store, reader: _core.Reader, schema: Schema) -> None:
-        self._store, self._reader, self._schema = store, reader, schema
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def heads(self) -> Array:
         """The serial that every lane's next row gets, ``[lanes]``."""
-        return self._store.heads()[1]
+        return self._subject.store.heads()[1]
 
     @property
     def tails(self) -> Array:
         """The serial of every lane's oldest row that is held, ``[lanes]``: as many were overwritten or forgotten."""
-        return self._store.heads()[0]
+        return self._subject.store.heads()[0]
 
     @property
     def overwrites(self) -> bool:
         """Whether every new row overwrites an old one."""
-        return self._store.full()
+        return self._subject.store.full()
 
     @property
     def used_nbytes(self) -> int:
         """Bytes of the rows held now, closing rows included."""
-        tails, heads = self._store.heads()
-        lanes, span = self._store.flags().shape
-        nbytes = self._store.nbytes() + self._reader.nbytes()
-        return int(nbytes * (int((heads - tails).sum()) / (lanes * span)))
+        tails, heads = self._subject.store.heads()
+        layout = self._subject.layout
+        nbytes = self._subject.store.nbytes() + self._subject.reader.nbytes()
+        return int(nbytes * (int((heads - tails).sum()) / (layout.lanes * layout.span)))
 
     def newest(self, size: int) -> Batch:
         """The newest ``size`` steps of all lanes as they are stored, without a window, or as many as there are."""
         size = checks.whole("size", size, 1, 2**31 - 1)
-        tails, heads = self._store.heads()
-        flags = self._store.flags()
+        store, schema = self._subject.store, self._subject.layout.schema
+        tails, heads = store.heads()
+        flags = store.flags()
         lanes, span = flags.shape
         depth = min(-(-size // lanes) * 2 + 1, span)  # an episode of one step has a closing row
         while True:
@@ -75,22 +77,22 @@ class Inspection:
         when, lane = when[:size], lane[:size]
         slots = serials[when, lane] % span
         rows: dict[str, Any] = {
-            column.key: self._store.view(index, False)[lane, slots] for index, column in enumerate(self._schema)
+            column.key: store.view(index, False)[lane, slots] for index, column in enumerate(schema)
         }
-        return nested({**rows, "lanes": lane, "serials": serials[when, lane]}, self._schema.action_keys)
+        return nested({**rows, "lanes": lane, "serials": serials[when, lane]}, schema.action_keys)
 
     def count_draws(self, on: bool = True) -> bool:
         """Count from now on how often each row is drawn, for ``census``; 8 bytes a row. False: no longer.
 
         Returns whether draws were counted before.
         """
-        return self._reader.count_draws(bool(on))
+        return self._subject.reader.count_draws(bool(on))
 
     def draw_counts(self, rows: Mapping[str, Any]) -> Array | None:
         """How often each of some rows (``lanes`` and ``serials``, as in a batch) was drawn since ``count_draws``,
         ``[B]``; 0 for rows no longer held. None unless draws are counted.
         """
-        return self._reader.draw_counts(*checks.row_names(rows))
+        return self._subject.reader.draw_counts(*checks.row_names(rows))
 
     def census(self, most: int = 1_000_000) -> Nest:
         """Histograms of the rows: over ``rows`` of them, every ``stride``-th so that they are at most ``most``.
@@ -101,9 +103,9 @@ class Inspection:
         ``effective``, the effective sample size (sum p)^2 / sum p^2. None unless the sampler has priorities.
         """
         most = checks.whole("most", most, 1, 2**62)
-        tails, heads = self._store.heads()
+        tails, heads = self._subject.store.heads()
         stride = max(1, -(-int((heads - tails).sum()) // most))
-        found = self._reader.census(stride)
+        found = self._subject.reader.census(stride)
         rows, draws, prioritized, total, squares, least, largest, ages, drawn, each, priorities = found
         return Nest(
             rows=rows,

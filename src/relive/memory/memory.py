@@ -16,7 +16,7 @@ from relive.memory.copying import packed, unpacked
 from relive.memory.datasets import read_dataset, read_episodes, write_dataset, write_episode
 from relive.memory.hindsight import Relabelling, relabelled
 from relive.memory.inspection import Inspection, episode_table, field_view
-from relive.memory.parts import Hint, check_parts, check_span, outputs_of
+from relive.memory.parts import Hint, check_parts, outputs_of
 from relive.memory.prefetch import Prefetch
 from relive.memory.samplers import Prioritized, Sampler, Shuffled, Uniform, beta_of
 from relive.memory.snapshot import Subject, SystemDisk, codec_of, opened, save
@@ -84,8 +84,8 @@ class Memory:
         self.bare = lanes is None
         """Whether values have no lane axis, since there is one environment."""
         self._span = self.capacity // self.lanes
-        check_span(self.window, self.stack, self._span, self.lanes)
-        outputs, key = outputs_of(self.window, schema, self.stack), checks.key(seed)
+        outputs = outputs_of(self.window, schema, self.stack, span=self._span, lanes=self.lanes)
+        key = checks.key(seed)
         self._ground: Ground = (storage or Ram()).open(Layout(schema, self.lanes, self._span, self.bare))
         self._store = self._ground.store
         self._reader = _core.Reader(self._store, outputs, self.window.spec(), self.sampler.spec(), *key)
@@ -239,12 +239,12 @@ class Memory:
     @property
     def inspect(self) -> Inspection:
         """Statistics and raw rows, for monitoring: serials of lanes, the newest rows, histograms."""
-        return Inspection(self._store, self._reader, self.schema)
+        return Inspection(self._subject)
 
     @property
     def transfer(self) -> Transfer:
         """Rows and batches as bytes, on their way to another process."""
-        return Transfer(self._ground, self._store, self._reader, self.sampler, self.window, self._threads)
+        return Transfer(self._subject, self._threads)
 
     @property
     def random_state(self) -> dict[str, int]:
@@ -337,7 +337,7 @@ class Memory:
 
         Args:
             sampler: Another sampler than the saved one; priorities stay if it keeps them in the same way.
-            window: Another window; resets priorities.
+            window: Another window; priorities stay if it reads the same rows.
             stack: Other frame counts; resets priorities.
             storage: Where rows live; it must be new.
             salvage: Replay a damaged journal up to the damage.
@@ -422,7 +422,7 @@ class Memory:
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not isinstance(vars(Memory).get(name), Hint)]
 
-    if not TYPE_CHECKING:  # __getattr__ would slow every other attribute down
+    if not TYPE_CHECKING:  # which would take these for members; __getattr__ would slow all others down
         add = insert = push = put = store = Hint("Memory stores a step with append, and a block of steps with extend")
 
     def _draw(self, size: int, beta: float | None) -> Batch:

@@ -1,4 +1,4 @@
-"""How a memory's schema, sampler, window and storage fit together."""
+"""Checks that a memory's schema, sampler, window and storage fit together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relive.memory.windows import OutputSpec, Window, rows_read
 from relive.messages import brief
 from relive.schema import Schema
 
-__all__ = ["Hint", "check_parts", "check_span", "outputs_of"]
+__all__ = ["Hint", "check_parts", "outputs_of"]
 
 _KINDS: dict[str, tuple[Any, str]] = {
     "schema": (Schema, "Schema(obs=Field((3,)))"),
@@ -44,8 +44,8 @@ def check_parts(**parts: Any) -> None:
             raise OptionError(name, f"be a {kind.__name__}", brief(part), f"Pass one, such as {example}.")
 
 
-def check_span(window: Window, stack: Mapping[str, int], span: int, lanes: int) -> None:
-    """Refuse lanes that are too short for the window."""
+def outputs_of(window: Window, schema: Schema, stack: Mapping[str, int], *, span: int, lanes: int) -> list[OutputSpec]:
+    """The arrays of a batch as the core takes them. Lanes that are too short for the window are refused."""
     least = rows_read(window.spec(), max(stack.values(), default=1))
     if span < least:
         raise OptionError(
@@ -54,8 +54,4 @@ def check_span(window: Window, stack: Mapping[str, int], span: int, lanes: int) 
             f"{span * lanes} rows for {lanes} lanes",
             f"Use at least {least * lanes}.",
         )
-
-
-def outputs_of(window: Window, schema: Schema, stack: Mapping[str, int]) -> list[OutputSpec]:
-    """The arrays of a batch as the core takes them, in the batch's order."""
     return [output for _, output in flat(nested({output[0]: output for output in window.outputs(schema, stack)}))]

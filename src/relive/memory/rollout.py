@@ -322,9 +322,12 @@ class Rollout:
         rewards = [column.key for column in self.schema if column.role == "reward"]
         for prefix in (above, ""):
             own = [key for key in rewards if key.rpartition("/")[0] == prefix.rstrip("/")]
-            if own:
+            if f"{prefix}reward" in own or len(own) == 1:
                 return f"{prefix}reward" if f"{prefix}reward" in own else own[0]
-        raise OptionError("schema", "have a reward to finish a rollout", repr(self.schema))
+            if own:
+                raise OptionError("schema", "have one reward to finish a rollout", ", ".join(own), "Name one reward.")
+        remedy = "Add a field named reward."
+        raise OptionError("schema", "have a reward to finish a rollout", repr(self.schema), remedy)
 
     def _view(self, key: str) -> Array:
         view = self.memory[key]

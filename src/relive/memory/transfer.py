@@ -6,14 +6,12 @@ from typing import final
 
 import numpy as np
 
-from relive import _core
 from relive.errors import OptionError
 from relive.memory import checks, refusals
 from relive.memory.hindsight import Relabelling
 from relive.memory.packing import pack, unpack
-from relive.memory.samplers import Sampler, beta_of
-from relive.memory.storage.ground import Ground
-from relive.memory.windows import Window
+from relive.memory.samplers import beta_of
+from relive.memory.snapshot import Subject
 from relive.types import ArrayLike
 
 __all__ = ["Transfer"]
@@ -31,32 +29,22 @@ class Transfer:
     (1, [1.5, 1.5])
     """
 
-    def __init__(
-        self,
-        ground: Ground,
-        store: _core.Store,
-        reader: _core.Reader,
-        sampler: Sampler,
-        window: Window,
-        threads: int,
-    ) -> None:
-        self._ground, self._store, self._reader = ground, store, reader
-        self._sampler, self._threads = sampler, threads
-        self._relabels = isinstance(window, Relabelling)
+    def __init__(self, subject: Subject, threads: int) -> None:
+        self._subject, self._threads = subject, threads
 
     @property
-    def serialises(self) -> bool:
+    def can_sample_bytes(self) -> bool:
         """Whether ``sample_bytes`` serves this window and sampler: all batches of a size have the same shapes, and are
         not relabelled.
         """
-        return not self._relabels and self._reader.room(1) > 0
+        return not isinstance(self._subject.window, Relabelling) and self._subject.reader.room(1) > 0
 
     @property
     def sampling_weight(self) -> tuple[float, float]:
         """The total and the smallest sampling weight of the rows that can be drawn: priorities raised to alpha, or 1
         each with a uniform sampler.
         """
-        return self._reader.standing()
+        return self._subject.reader.standing()
 
     def sample_bytes(
         self, size: int, count: int, *, head: bytes = b"", first_lane: int = 0, beta: float | None = None
@@ -71,19 +59,21 @@ class Transfer:
             beta: As of ``Memory.sample``.
 
         Raises:
-            OptionError: If ``serialises`` is False: with ``Episodes``, ``Hindsight``, or by ``Shuffled``.
+            OptionError: If ``can_sample_bytes`` is False: with ``Episodes``, ``Hindsight``, or by ``Shuffled``.
             NotEnoughRows: As of ``Memory.sample``. Batches that had been drawn are lost.
         """
         size, count = checks.whole("size", size, 1, 2**31 - 1), checks.whole("count", count, 1, 2**31 - 1)
-        if not self.serialises:
-            raise OptionError("window", "give batches that are all alike", "Episodes, Hindsight, or Shuffled")
+        if not self.can_sample_bytes:
+            raise OptionError(
+                "window", "give batches that are all alike", f"{self._subject.window} by {self._subject.sampler}"
+            )
         if len(head) % 16:
             raise OptionError("head", "be a multiple of 16 bytes", len(head))
-        drawn = self._reader.sample_bytes(
-            head, count, size, beta_of(self._sampler, beta, self._reader), self._threads, first_lane
+        drawn = self._subject.reader.sample_bytes(
+            head, count, size, beta_of(self._subject.sampler, beta, self._subject.reader), self._threads, first_lane
         )
         if not isinstance(drawn, bytes):
-            raise refusals.not_enough(size, drawn, self._store.steps(), self._ground.layout.span)
+            raise refusals.not_enough(size, drawn, self._subject.store.steps(), self._subject.layout.span)
         return drawn
 
     def pack_rows(self, runs: ArrayLike, serials: ArrayLike | None = None) -> bytes:
@@ -93,13 +83,13 @@ class Transfer:
             runs: Lane, first serial and count of rows held, ``[n, 3]``. Nothing may overwrite them meanwhile.
             serials: Lane, first serial and count of each run at the receiver; None: as here.
         """
-        layout, table = self._ground.layout, np.asarray(runs, np.int64).reshape(-1, 3)
-        tails, heads = self._store.heads()
+        layout, table = self._subject.layout, np.asarray(runs, np.int64).reshape(-1, 3)
+        tails, heads = self._subject.store.heads()
         for lane, first, count in table.tolist():
             lane = checks.whole("lane", lane, 0, layout.lanes - 1)
             if not (count >= 1 and tails[lane] <= first and first + count <= heads[lane]):
                 raise refusals.stale(0, lane, first, tails, heads)
-        return pack(self._store, layout.schema, table, table if serials is None else serials)  # type: ignore[arg-type]
+        return pack(self._subject.store, layout.schema, table, table if serials is None else serials)  # type: ignore[arg-type]
 
     def receive_rows(self, rows: bytes) -> int:
         """Append packed rows; returns how many steps were new. Receiving is idempotent: known rows are skipped.
@@ -109,14 +99,14 @@ class Transfer:
         Raises:
             OptionError: If they do not fit. Runs before the first that does not are stored.
         """
-        self._ground.write_to(None)
-        steps, layout = 0, self._ground.layout
+        self._subject.ground.write_to(None)
+        steps, layout = 0, self._subject.layout
         for run in unpack(layout.schema, layout.lanes, layout.span, rows):
-            head = int(self._store.heads()[1][run.lane])
+            head = int(self._subject.store.heads()[1][run.lane])
             fresh = run.after(head)
             if not len(fresh.flags):
                 continue
-            if not self._store.receive(fresh.lane, fresh.serial, fresh.flags, fresh.arrays):
+            if not self._subject.store.receive(fresh.lane, fresh.serial, fresh.flags, fresh.arrays):
                 got = f"{len(fresh.flags)} rows from serial {fresh.serial} on"
                 raise OptionError("rows", f"form episodes that go on at serial {head} of lane {run.lane}", got)
             steps += fresh.steps

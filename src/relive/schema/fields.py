@@ -123,19 +123,19 @@ class Schema:
 
     def __init__(self, /, **fields: Any) -> None:
         columns: list[Column] = []
-        given = dict(fields)
-        if fields.get("reward", ...) is None:
-            del given["reward"]
         grouped = any(isinstance(value, Group) for value in fields.values())
-        guessed: list[str] = []
-        """Fields that state no role."""
-        for name, value in given.items():
+        guessed: list[str] = []  # fields that state no role
+        for name, value in fields.items():
+            if value is None and name == "reward":
+                continue
             if isinstance(value, Group):
                 _check_name(name)
                 for inner, field in value.items():
                     columns += _columns(inner, field, (name,), guessed)
             else:
                 columns += _columns(name, value, (), guessed)
+        if not columns:
+            raise SchemaError("schema", "have at least one field", "none", "For example: Schema(obs=Field((4,))).")
         if guessed and not any(column.role in ("observed", "next") for column in columns):
             raise SchemaError(
                 "schema",
@@ -276,8 +276,6 @@ def _columns(name: str, value: Any, above: tuple[str, ...], guessed: list[str]) 
         if isinstance(part, Field):
             if part.role is None:
                 guessed.append("/".join((*above, name, *inner)))
-                if name in _UNCLEAR:
-                    raise SchemaError(guessed[-1], "state its role", "none", _UNCLEAR[name])
             found.append(make_column(name, part, above, inner, carried=name.startswith("next_")))
         elif isinstance(part, (Mapping, tuple, list)) and not part:
             raise SchemaError("/".join((*above, name, *inner)), "hold at least one field", repr(part))
@@ -314,6 +312,8 @@ def make_column(name: str, field: Field, above: tuple[str, ...], inner: tuple[st
     def path(prefix: str) -> str:
         return "/".join((*above, prefix + name, *inner))
 
+    if field.role is None and name in _UNCLEAR:
+        raise SchemaError(path(""), "state its role", "none", _UNCLEAR[name])
     by_name: Role | Literal["next"] = ROLES.get(name, "next" if carried else "plain")
     role = by_name if field.role is None else field.role
     if role == "reward" and field.dtype not in (np.float32, np.float64):

@@ -82,7 +82,10 @@ def from_arrays(
             raise DatasetError(str(path), f"have {name}", "nothing of that name")
         values[key] = np.asarray(arrays[name])
     values["reward"] = values["reward"].reshape(total)
-    fields = {key: field_of(key, array, float64=float64) for key, array in values.items()}
+    fields = {
+        key: field_of(key, array, float64=float64, role=None if key in _NAMES else "plain")
+        for key, array in values.items()
+    }
     values = {key: fits(array, fields[key]) for key, array in values.items()}
     terminals = np.asarray(arrays["terminals"]).reshape(total).astype(bool)
     timeouts = np.asarray(arrays.get("timeouts", np.zeros(total))).reshape(total).astype(bool)

@@ -203,7 +203,7 @@ def _place(schema: Schema, column: Column) -> str:
         alone = all(other.key.split("/")[0] == "obs" for other in schema if other.role == "observed")
         return "/".join(["observations", *(parts[1:] if alone else parts)])
     if column.role == "action":
-        alone = parts[0] == "action"
+        alone = all(other.key.split("/")[0] == parts[0] for other in schema if other.role == "action")
         return "/".join(["actions", *(parts[1:] if alone else parts)])
     if column.key == "reward" and column.shape == ():
         return "rewards"

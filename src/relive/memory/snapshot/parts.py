@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ def to_plain(part: Sampler | Window) -> dict[str, Any]:
     unknown = {"kind": None, "spec": spec_of(part)}
     if type(part) not in (_SAMPLERS.get(name), _WINDOWS.get(name)):
         return unknown
-    settings = asdict(part)  # type: ignore[call-overload]
+    settings = {each.name: getattr(part, each.name) for each in fields(part)}  # type: ignore[arg-type]
     if isinstance(part, Hindsight):
         del settings["reward"], settings["terminated"]
     if isinstance(part, Prioritized) and callable(part.beta):
