@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
-import subprocess
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,16 @@ SMALL = MADDPGConfig(hidden=(8, 8), batch_size=16, learning_starts=50, capacity=
 FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_episodes": 2, "video": False}
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    rl.train(SMALL, "simple_spread", folder=folder, **FEW)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    rl.train(SMALL, "simple_spread", folder=tmp_path / "run", **FEW)
-    return tmp_path / "run"
+def folder(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
 def poison(folder: Path, env: str, options: dict[str, Any]) -> None:
@@ -103,23 +111,97 @@ def test_the_message_in_full(folder: Path) -> None:
         assert str(caught.value) == f"environment must name a class with PyMARL's methods, {message}"
 
 
-def test_links_in_a_folder_lead_nowhere(folder: Path, tmp_path: Path) -> None:
-    """What a run writes replaces a link, and does not follow it."""
-    target = tmp_path / "precious"
-    target.write_text("precious")
+LINKED = [
+    "checkpoint.json",
+    "config.toml",
+    "curve.png",
+    "history",
+    "live.json",
+    "memory-0",
+    "memory-1",
+    "metrics.csv",
+    "metrics.jsonl",
+    "state-0.safetensors",
+    "state-1.safetensors",
+    "status.json",
+    "tensorboard",
+]
+
+
+@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_links_and_pipes_in_a_folder_are_refused(
+    folder: Path, tmp_path: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that goes on neither reads, writes nor removes what a link leads to, and no pipe holds it up."""
     kept = tmp_path / "kept"
     kept.mkdir()
-    names = ["watch.gif", "curve.png", "metrics.jsonl.new", "checkpoint.json.new", "config.toml.new", "metrics.jsonl"]
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(target)
-    other = 1 - json.loads((folder / "checkpoint.json").read_text())["place"]
-    for name in ("tensorboard", f"memory-{other}"):
-        if (folder / name).exists():
-            subprocess.run(["rm", "-r", str(folder / name)], check=True)
-        (folder / name).symlink_to(kept)
-    assert cli.main(["watch", str(folder)]) == 0
-    assert cli.main(["train", "--resume", str(folder), "--steps", "400"]) == 0
-    assert target.read_text() == "precious"
-    assert list(kept.iterdir()) == []
-    assert not any(path.name.endswith(".new") and not path.is_symlink() for path in folder.iterdir())
+    for file in ("000000000100.safetensors", "precious.safetensors", "manifest.json"):
+        (kept / file).write_text("precious")
+    target = kept if "." not in name and not name.startswith("state") else kept / "manifest.json"
+    path = folder / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    if kind == "link":
+        path.symlink_to(target)
+    else:
+        os.mkfifo(path)
+    faulthandler.dump_traceback_later(60, exit=True, file=sys.__stderr__)  # a pipe that is waited for
+    try:
+        code = cli.main(["train", "--resume", str(folder), "--steps", "400", "--threads", "1"])
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    said = capsys.readouterr().err
+    assert code in (0, 2)
+    if code:  # else it was not needed, and is as it was
+        assert name in said or name in ("config.toml", "checkpoint.json")
+    assert sorted(path.name for path in kept.iterdir()) == [
+        "000000000100.safetensors", "manifest.json", "precious.safetensors",
+    ]  # fmt: skip
+    assert {path.read_text() for path in kept.iterdir()} == {"precious"}
+
+
+def test_old_checkpoints_of_a_folder_are_removed_there_and_nowhere_else(folder: Path, tmp_path: Path) -> None:
+    """``history`` was once followed as a link, and what it led to was removed."""
+    (tmp_path / "precious").mkdir()
+    for steps in range(5):
+        (tmp_path / "precious" / f"{steps:012}.safetensors").write_text("precious")
+    text = (folder / "config.toml").read_text()
+    (folder / "config.toml").write_text(text.replace("keep_checkpoints = 0", "keep_checkpoints = 1"))
+    (folder / "history").symlink_to(tmp_path / "precious")
+    with pytest.raises(rl.errors.RunError):
+        rl.resume(folder, steps=400)
+    assert len(list((tmp_path / "precious").iterdir())) == 5
+
+
+@pytest.mark.parametrize("address", ["ray://198.51.100.7:10001", "198.51.100.7:6379"])
+def test_a_cluster_elsewhere_is_joined_only_if_typed(
+    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ray's client unpickles what the server sends, so that joining one runs its code."""
+    asked: list[str] = []
+
+    def connect(where: str, **_: Any) -> bool:
+        asked.append(where)
+        raise rl.errors.StorageError("Ray", "be reached", where)
+
+    monkeypatch.setattr("relive.training.loop.connect", connect)
+    path = folder / "config.toml"
+    path.write_text(path.read_text().replace('cluster = ""', f"cluster = {json.dumps(address)}"))
+    for command in (["--resume", str(folder)], ["--config", str(path), "--folder", str(folder / "new")]):
+        assert cli.main(["train", *command]) == 2
+        assert address in capsys.readouterr().err
+    with pytest.raises(rl.errors.OptionError) as caught:
+        rl.resume(folder)
+    assert caught.value.problem.got == repr(address)
+    assert not asked
+    for command in (["--cluster", address], ["--trust"]):
+        assert cli.main(["train", "--resume", str(folder), *command]) == 2
+    assert cli.main(["train", "--config", str(path), "--cluster", address, "--folder", str(folder / "new")]) == 2
+    assert asked == [address] * 3
+    path.write_text(path.read_text().replace(json.dumps(address), '"local"'))
+    with pytest.raises(rl.errors.StorageError):
+        rl.resume(folder)
+    assert asked[-1] == "local"
+    assert load_run(folder).steps == 200  # nothing is joined to evaluate

@@ -21,13 +21,14 @@ from relive.training.config_file import describe, read_config, same_settings, wi
 from relive.training.curves import draw_runs
 from relive.training.loop import new_folder
 from relive.training.settings import as_data, resolved
+from relive.training.trust import check_cluster
 
 __all__ = ["notified_run", "train"]
 
 _USAGE = """\
 usage: relive train ALGORITHM ENVIRONMENT [flags]
        relive train --config FILE.toml [--trust] [flags]
-       relive train --resume RUN [--steps N] [--device D] [--trust]
+       relive train --resume RUN [--steps N] [--device D] [--cluster ADDRESS] [--trust]
 
 --import MODULE imports a module that registers custom algorithms or environments.
 
@@ -58,6 +59,8 @@ def train(arguments: Sequence[str]) -> int:
         path = Path(taken(left, "--config"))
         flags = {part.partition("=")[0].removeprefix("--").replace("-", "_") for part in left}
         env, algorithm, settings = read_config(path, trust=trust, given=flags)
+        if "cluster" not in flags:
+            check_cluster(settings.cluster, path, trust=trust)
     else:
         algorithm = registry.find(left.pop(0))
         env, settings = "", RunConfig()
@@ -111,15 +114,13 @@ def _resume(arguments: list[str], *, trust: bool) -> int:
     folder = taken(arguments, "--resume")
     steps = whole_number("--steps", taken(arguments, "--steps")) if "--steps" in arguments else None
     device = taken(arguments, "--device") if "--device" in arguments else None
+    cluster = taken(arguments, "--cluster") if "--cluster" in arguments else None
     settle_process(whole_number("--threads", taken(arguments, "--threads")) if "--threads" in arguments else 1)
     if arguments:
-        rule = "be --steps, --device, --threads, --import or --trust beside --resume"
+        rule = "be --steps, --device, --cluster, --threads, --import or --trust beside --resume"
         raise OptionError("flag", rule, arguments[0], "A resumed run keeps its settings.")
-    return _report(
-        with_progress(
-            lambda progress: training.resume(folder, steps=steps, device=device, progress=progress, trust=trust)
-        )
-    )
+    options: dict[str, Any] = {"steps": steps, "device": device, "cluster": cluster, "trust": trust}
+    return _report(with_progress(lambda progress: training.resume(folder, progress=progress, **options)))
 
 
 def _apart(text: str) -> list[str]:

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from relive.atomic_files import remove_symlink
+from relive import run_files
+from relive.errors import RunError
 from relive.live.view import View
 
 __all__ = ["Publisher", "ask", "published"]
@@ -40,13 +41,13 @@ class Publisher:
     """
 
     def __init__(self, folder: Path, view: View) -> None:
-        self._view, self._file = view, folder / _FILE
+        self._view, self._file = view, run_files.path_inside(folder, _FILE)
         self._room = Path(tempfile.mkdtemp(prefix=_PREFIX))  # for this user alone
         path = self._room / "socket"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(path))
         self._socket.listen(8)
-        remove_symlink(self._file).write_text(json.dumps({"socket": str(path), "pid": os.getpid()}))
+        run_files.write(folder, _FILE, json.dumps({"socket": str(path), "pid": os.getpid()}).encode())
         self._pid = os.getpid()
         threading.Thread(target=self._serve, name="relive-live", daemon=True).start()
 
@@ -79,13 +80,13 @@ class Publisher:
 def published(folder: Path) -> Path | None:
     """The socket of a folder's publisher, if it belongs to this user; None if there is none."""
     try:
-        path = Path(json.loads((folder / _FILE).read_text())["socket"])
+        path = Path(json.loads(run_files.read(folder, _FILE, _ASKED))["socket"])
         found = path.parent.stat()
         mine = path.parent.name.startswith(_PREFIX) and path.parent.parent == Path(tempfile.gettempdir())
         if not mine or found.st_uid != os.getuid() or found.st_mode & 0o077 or path.parent.is_symlink():
             return None
         return path if stat.S_ISSOCK(path.stat().st_mode) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, RunError):
         return None
 
 

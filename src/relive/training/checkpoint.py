@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from relive.atomic_files import atomic_write, remove_symlink
+from relive import run_files
 from relive.errors import ReliveError, RunError
 from relive.memory import Memory, Rollout, Storage, Window
 from relive.old_files import GOT, REMEDY
@@ -56,12 +56,14 @@ _KINDS = {
     "evaluated": int,
     "settings": dict,
 }
+_MOST_JSON = 1 << 26
+_MOST_BYTES = 1 << 36
 _REMEDY = "Restore it from a copy, or begin a new run."
 
 
 def exists(folder: Path) -> bool:
     """Whether there is a checkpoint."""
-    return (folder / _FILE).exists()
+    return run_files.has_file(folder, _FILE)
 
 
 def save_checkpoint(
@@ -89,28 +91,29 @@ def save_checkpoint(
     if env is not None:
         tensors |= {f"env/{name}": torch.from_numpy(_signed(value)) for name, value in env.items()}
     data = save(tensors)
-    atomic_write(folder / f"state-{place}.safetensors", data)
+    run_files.write(folder, f"state-{place}.safetensors", data)
     if memory is not None:
-        memory.save(remove_symlink(folder / f"memory-{place}"))
+        memory.save(run_files.path_inside(folder, f"memory-{place}"))
     kept = {"format": _FORMAT, "version": _VERSION, "place": place, "memory": memory is not None, **counters}
     kept["env"] = env is not None
     kept["state"] = hashlib.sha256(data).hexdigest()
-    atomic_write(folder / _FILE, json.dumps({**kept, "checksum": _checksum(kept)}, indent=1).encode())
+    run_files.write(folder, _FILE, json.dumps({**kept, "checksum": _checksum(kept)}, indent=1).encode())
     if history:
         _keep_history(folder, learner, counters["steps"], history)
 
 
 def _keep_history(folder: Path, learner: Mapping[str, Tensor], steps: int, most: int) -> None:
-    kept = folder / _HISTORY
-    kept.mkdir(exist_ok=True)
-    atomic_write(kept / f"{steps:012}.safetensors", save({name: value.contiguous() for name, value in learner.items()}))
-    for old in sorted(kept.glob("*.safetensors"))[:-most]:
+    kept = run_files.make_folder(folder, _HISTORY)
+    data = save({name: value.contiguous() for name, value in learner.items()})
+    run_files.write(folder, f"{_HISTORY}/{steps:012}.safetensors", data)
+    for old in sorted(path for path in kept.glob("*.safetensors") if path.stem.isdigit())[:-most]:
         old.unlink()
 
 
 def kept_steps(folder: Path) -> list[int]:
     """Steps of the earlier checkpoints that were kept."""
-    return [int(path.stem) for path in sorted((folder / _HISTORY).glob("*.safetensors")) if path.stem.isdigit()]
+    kept = run_files.path_inside(folder, _HISTORY)
+    return [int(path.stem) for path in sorted(kept.glob("*.safetensors")) if path.stem.isdecimal()]
 
 
 def load_kept(folder: Path, steps: int) -> dict[str, Tensor]:
@@ -119,17 +122,18 @@ def load_kept(folder: Path, steps: int) -> dict[str, Tensor]:
     if steps not in there:
         known = ", ".join(f"{each:,}" for each in there) or "none: --keep-checkpoints N keeps some"
         raise RunError("step", f"be one that was kept ({known})", steps)
-    path = folder / _HISTORY / f"{steps:012}.safetensors"
+    name = f"{_HISTORY}/{steps:012}.safetensors"
+    data = run_files.read(folder, name, _MOST_BYTES)
     try:
-        return load(path.read_bytes())
+        return load(data)
     except Exception as error:
-        raise RunError(str(path), "hold networks", error, _REMEDY) from None
+        raise RunError(str(folder / name), "hold networks", error, _REMEDY) from None
 
 
 def check_version(folder: Path) -> None:
     """Refuse a checkpoint of another format or version, before anything else fails."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-        _check_version(folder, json.loads((folder / _FILE).read_text()))
+        _check_version(folder, json.loads(run_files.read(folder, _FILE, _MOST_JSON)))
 
 
 def _check_version(folder: Path, about: Mapping[str, Any]) -> None:
@@ -151,9 +155,9 @@ def load_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict
     """The states of learner, actor, and environments if these can be saved."""
     counters = load_checkpoint(folder)
     path = folder / f"state-{counters['place']}.safetensors"
-    if not path.exists():
+    if not run_files.has_file(folder, path.name):
         raise RunError(str(path), "be there", "nothing", _REMEDY)
-    data = path.read_bytes()
+    data = run_files.read(folder, path.name, _MOST_BYTES)
     if hashlib.sha256(data).hexdigest() != counters["state"]:
         raise RunError(str(path), "be as it was written", "a file with another checksum", _REMEDY)
     try:
@@ -199,8 +203,8 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 def memory_folder(folder: Path) -> Path:
     """The folder of a checkpoint's memory."""
-    path = folder / f"memory-{load_checkpoint(folder)['place']}"
-    if not path.exists():
+    path = run_files.path_inside(folder, f"memory-{load_checkpoint(folder)['place']}")
+    if not path.is_dir():
         raise RunError(str(path), "be there", "nothing", _REMEDY)
     return path
 
@@ -221,7 +225,7 @@ def load_rollout(folder: Path) -> Rollout:
 
 def _counters(folder: Path) -> dict[str, Any]:
     try:
-        counters = json.loads((folder / _FILE).read_text())
+        counters = json.loads(run_files.read(folder, _FILE, _MOST_JSON))
         if not isinstance(counters, dict):
             raise ValueError("no table")
         _check_version(folder, counters)

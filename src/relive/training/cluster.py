@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from relive import run_files
 from relive.agents.interface import Algorithm, Weights
 from relive.distributed import Shards
 from relive.distributed.ray_start import import_ray
@@ -327,5 +328,4 @@ class ClusterActors:
         """Log what was lost."""
         self._lost["rows"] += rows
         line = {"time": time.time(), "step": self._state.steps, "what": what, "rows": rows, "text": text}
-        with open(self._state.folder / "events.jsonl", "a") as file:
-            file.write(json.dumps(line) + "\n")
+        run_files.append(self._state.folder, "events.jsonl", json.dumps(line) + "\n")

@@ -16,10 +16,9 @@ from typing import Any, final
 
 import numpy as np
 
-from relive import envs
+from relive import envs, run_files
 from relive.agents.interface import Algorithm
 from relive.agents.registry import find
-from relive.atomic_files import atomic_write
 from relive.errors import OptionError, RunError
 from relive.messages import did_you_mean
 from relive.training.checkpoint import check_version
@@ -37,6 +36,9 @@ __all__ = [
     "with_imports",
     "write_config",
 ]
+
+
+_MOST = 1 << 22  # bytes of settings
 
 
 @final
@@ -62,7 +64,7 @@ def with_imports(env: str, algorithm: Algorithm, run: RunConfig) -> RunConfig:
 
 def write_config(path: Path, env: str, algorithm: Algorithm, run: RunConfig) -> None:
     """All settings as TOML."""
-    atomic_write(path, _text(env, algorithm, run).encode())
+    run_files.write(path.parent, path.name, _text(env, algorithm, run).encode())
 
 
 def same_settings(path: Path, env: str, algorithm: Algorithm, run: RunConfig) -> bool:
@@ -73,7 +75,7 @@ def same_settings(path: Path, env: str, algorithm: Algorithm, run: RunConfig) ->
 def describe_run(folder: Path) -> Description:
     """The settings of the run in a folder, as data."""
     path = folder / "config.toml"
-    if path.exists():
+    if run_files.has_file(folder, path.name):
         check_version(folder)
         return describe(path)
     several = ", ".join(map(str, seed_folders(folder)))
@@ -82,7 +84,7 @@ def describe_run(folder: Path) -> Description:
 
 def seed_folders(folder: Path) -> list[Path]:
     """The runs in a folder of several seeds."""
-    found = [path.parent for path in folder.glob("seed_*/config.toml")]
+    found = [path.parent for path in folder.glob("seed_*/config.toml") if not path.parent.is_symlink()]
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
@@ -119,8 +121,8 @@ def read_config(path: Path, *, trust: bool = False, given: Collection[str] = ())
 def describe(path: Path) -> Description:
     """What a file says about a run; nothing is imported."""
     try:
-        return _described(tomllib.loads(path.read_text()))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return _described(tomllib.loads(run_files.read(path.parent, path.name, _MOST).decode()))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise OptionError("config", "be a TOML file that can be read", str(path), str(error)) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import importlib.util
+import io
 import json
 import os
 import warnings
@@ -12,13 +13,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, final
 
-from relive.atomic_files import atomic_write, remove_symlink
+from relive import run_files
 from relive.errors import MissingExtra, OptionError
 from relive.training.metrics import PREFIXES
 
 __all__ = ["LOGGERS", "JsonLines", "Logger", "Records", "charted", "check_installed", "check_loggers", "read_metrics"]
 
 
+_METRICS, _TABLE = "metrics.jsonl", "metrics.csv"
+_MOST = 1 << 30  # bytes of metrics
 _PLAYED = {"return": "ep_rew_mean", "length": "ep_len_mean"}
 _JUDGED = {"return": "mean_reward", "length": "mean_ep_length"}
 
@@ -89,14 +92,13 @@ class JsonLines:
     """A line of JSON for each step that has metrics: ``metrics.jsonl``."""
 
     def __init__(self, folder: Path, after: int | None) -> None:
-        self._path = folder / "metrics.jsonl"
+        self._folder = folder
         kept = [line for line in read_metrics(folder) if after is not None and line["step"] <= after]
-        atomic_write(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        run_files.write(folder, _METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Write a line."""
-        with open(self._path, "a") as file:
-            file.write(json.dumps({**values, "step": step}) + "\n")
+        run_files.append(self._folder, _METRICS, json.dumps({**values, "step": step}) + "\n")
 
     def close(self) -> None:
         """Every line is there already."""
@@ -104,17 +106,17 @@ class JsonLines:
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics; an incomplete last one is left out."""
-    path = folder / "metrics.jsonl"
-    found = []
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                read = json.loads(line)
-            except ValueError:
-                break
-            if not isinstance(read, dict) or "step" not in read:
-                break
-            found.append(read)
+    found: list[dict[str, Any]] = []
+    if not run_files.has_file(folder, _METRICS):
+        return found
+    for line in run_files.read(folder, _METRICS, _MOST).decode(errors="replace").splitlines():
+        try:
+            read = json.loads(line)
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(read, dict) or type(read.get("step")) is not int:
+            break
+        found.append(read)
     return found
 
 
@@ -123,21 +125,22 @@ class Csv:
     """A table with a column for each metric, rewritten when columns are added: ``metrics.csv``."""
 
     def __init__(self, folder: Path, _about: Mapping[str, Any], _after: int | None) -> None:
-        self._folder, self._path = folder, remove_symlink(folder / "metrics.csv")
+        self._folder = folder
         self._names: list[str] = []
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Add a row; where it has new columns, or rows from before are there, write all of them."""
         if self._names and set(values) <= set(self._names):
-            with open(self._path, "a", newline="") as file:
+            with run_files.open_file(self._folder, _TABLE, "a") as file:
                 csv.DictWriter(file, self._names).writerow({**values, "step": step})
             return
         lines = read_metrics(self._folder)
         self._names = list(dict.fromkeys(["step", *(name for line in lines for name in line), *values]))
-        with open(self._path, "w", newline="") as file:
-            table = csv.DictWriter(file, self._names)
-            table.writeheader()
-            table.writerows(lines)
+        text = io.StringIO(newline="")
+        table = csv.DictWriter(text, self._names)
+        table.writeheader()
+        table.writerows(lines)
+        run_files.write(self._folder, _TABLE, text.getvalue().encode())
 
     def close(self) -> None:
         """Every row is there already."""
@@ -150,7 +153,7 @@ class TensorBoard:
     def __init__(self, folder: Path, _about: Mapping[str, Any], after: int | None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._events = remove_symlink(folder / "tensorboard")
+        self._events = run_files.make_folder(folder, "tensorboard")
         self._board: Any = SummaryWriter(str(self._events), purge_step=None if after is None else after + 1)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
@@ -177,7 +180,7 @@ class Wandb:
         self._run = wandb.init(
             project="relive",
             name=name,
-            dir=str(remove_symlink(folder / "wandb").parent),
+            dir=str(run_files.path_inside(folder, "wandb").parent),
             config=dict(about),
             reinit="create_new",
         )
@@ -198,7 +201,9 @@ class MLflow:
     def __init__(self, folder: Path, about: Mapping[str, Any], _after: int | None) -> None:
         from mlflow.tracking import MlflowClient
 
-        where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(folder / 'mlruns.db').resolve()}"
+        where = (
+            os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run_files.path_inside(folder, 'mlruns.db').resolve()}"
+        )
         self._client = MlflowClient(where)
         known = self._client.get_experiment_by_name("relive")
         experiment = known.experiment_id if known is not None else self._client.create_experiment("relive")

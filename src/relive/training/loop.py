@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+from relive import run_files
 from relive.agents.interface import Algorithm, Experience
 from relive.agents.registry import find
-from relive.atomic_files import remove_symlink
 from relive.distributed import connect
 from relive.distributed.view import ShardsView
 from relive.envs.dice import seeds
@@ -42,6 +42,7 @@ from relive.training.settings import RunConfig, about, device_is_here, immutable
 from relive.training.sharded import RunMemory, ShardedMemory
 from relive.training.signals import interruptible
 from relive.training.status import recorded
+from relive.training.trust import check_cluster
 from relive.training.views import RunView, published
 
 __all__ = ["Progress", "Result", "new_folder", "resume", "train"]
@@ -130,6 +131,7 @@ def resume(
     progress: Progress | None = None,
     steps: int | None = None,
     device: str | None = None,
+    cluster: str | None = None,
     callbacks: Sequence[Callback | object] = (),
     trust: bool = False,
     **networks: Any,
@@ -139,13 +141,21 @@ def resume(
     Args:
         steps: A new total number of steps.
         device: Another device to learn and act on.
+        cluster: The address of the cluster to go on with, of a run on one. A cluster elsewhere that the run's settings
+            name is joined only if it is given here too, or with ``trust``.
         callbacks: Objects with any of ``on_step``, ``on_update``, ``on_evaluate``, ``on_save``.
-        trust: Whether to import modules that the run's settings name.
+        trust: Whether to import modules, and to join a cluster, that the run's settings name.
         networks: Custom networks and losses that were given to ``train`` and have no importable name, as they were
             given there.
     """
     folder = Path(folder)
     env, algorithm, config = read_run(folder, trust=trust, networks=networks)
+    if cluster is None:
+        check_cluster(config.cluster, folder / "config.toml", trust=trust)
+    elif not (cluster and config.cluster):
+        raise OptionError("cluster", "be given for a run on a cluster", f"{cluster!r} for {config.cluster!r}")
+    else:
+        config = replace(config, cluster=cluster)
     if steps is not None:
         taken = checkpoint.load_checkpoint(folder)["steps"]
         if steps < taken:
@@ -398,7 +408,7 @@ class _Run:
         try:
             env = make_drawable_env(self._algorithm, self._name, self.config.env_options)
             video = record_video(self._learner, env, self._eval_seed)
-            save_video(remove_symlink(self._folder / "episode.gif"), video.frames, fps=video.fps)
+            save_video(run_files.path_inside(self._folder, "episode.gif"), video.frames, fps=video.fps)
         except Exception as error:  # all has been learned and saved
             warnings.warn(f"{self._name} could not be recorded: {error}", stacklevel=2)
 
@@ -409,7 +419,9 @@ def sharded_memory(config: RunConfig, folder: Path, template: Experience, source
         remedy = "A rollout needs a single policy; actors on a cluster act with stale ones."
         raise OptionError("cluster", "be empty for an algorithm that learns from rollouts", config.cluster, remedy)
     connect(config.cluster)
-    kept = None if config.durability == "none" else folder / "shards"  # beside checkpoints, which are what runs resume
+    kept = (
+        None if config.durability == "none" else run_files.path_inside(folder, "shards")
+    )  # beside checkpoints, which are what runs resume
     options: dict[str, Any] = {"shards": config.shards, "seed": config.seed, "durability": config.durability}
     return ShardedMemory(template, source=source, folder=kept, **options)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relive import run_files
 from relive.atomic_files import remove_symlink
 from relive.errors import OptionError
 from relive.training.loggers import read_metrics
@@ -60,4 +61,4 @@ def draw_curve(folder: Path, title: str) -> Path | None:
             axes.plot(*zip(*points, strict=True), marker=".", color=COLOURS[2])
             report_panel(axes, name, [value for _, value in points])
         add_caption(figure, "Evaluations without exploration: means over episodes, and agents of a group.")
-        return save_picture(figure, folder / "curve.png")
+        return save_picture(figure, run_files.path_inside(folder, "curve.png"))

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from relive.atomic_files import atomic_write
+from relive import run_files
+from relive.errors import RunError
 
 __all__ = ["Status", "read_status", "recorded"]
 
 _FILE = "status.json"
+_MOST = 1 << 20  # bytes of it
 
 
 @final
@@ -48,11 +50,11 @@ def recorded(folder: Path) -> Iterator[Status]:
 def read_status(folder: Path) -> Status:
     """The status of the run in a folder; inferred from its files if it has none."""
     try:
-        found: dict[str, Any] = json.loads((folder / _FILE).read_text())
+        found: dict[str, Any] = json.loads(run_files.read(folder, _FILE, _MOST))
         state, error = str(found["state"]), str(found["error"])
         status = Status(state, error, float(found["began"]), float(found["ended"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Status("done" if (folder / "checkpoint.json").exists() else "stopped")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError, RunError):
+        return Status("done" if run_files.has_file(folder, "checkpoint.json") else "stopped")
     if status.state == "going" and found.get("host") == socket.gethostname():
         pid, born = found.get("pid"), found.get("born")
         if not isinstance(pid, int) or not 0 < pid < 2**31 or not _alive(pid) or _born(pid) != born:
@@ -62,7 +64,7 @@ def read_status(folder: Path) -> Status:
 
 def _write(folder: Path, status: Status) -> None:
     about = {"pid": os.getpid(), "born": _born(os.getpid()), "host": socket.gethostname()}
-    atomic_write(folder / _FILE, json.dumps({**vars(status), **about}).encode())
+    run_files.write(folder, _FILE, json.dumps({**vars(status), **about}).encode())
 
 
 def _alive(pid: int) -> bool:

@@ -15,10 +15,14 @@ from typing import Any
 from relive.errors import OptionError
 from relive.learn.factories import named_module
 
-__all__ = ["check_trust", "import_modules", "own_module"]
+__all__ = ["check_cluster", "check_trust", "import_modules", "own_module"]
 
 _KNOWN = ("gymnasium", "lbforaging", "magent2", "mpe2", "pettingzoo", "rware")
 """Environments, and nothing that acts on being imported or made."""
+
+
+_OWN_CLUSTERS = ("", "auto", "local")
+"""No cluster, the one of this machine or of the user's environment variables, and a new one."""
 
 
 def check_trust(env: str, settings: Mapping[str, Any], imports: Iterable[str], source: object, *, trust: bool) -> None:
@@ -46,6 +50,15 @@ def check_trust(env: str, settings: Mapping[str, Any], imports: Iterable[str], s
         values = ", ".join(repr(value) for _, value in found.values())
         rule = "be trusted, since the file names code to run"
         raise OptionError(f"{', '.join(found)} in {source}", rule, values, remedy)
+
+
+def check_cluster(address: str, source: object, *, trust: bool) -> None:
+    """Refuse to join a Ray cluster elsewhere because a file says so: a cluster runs code in the programs that join."""
+    if not trust and address not in _OWN_CLUSTERS:
+        remedy = (
+            "If you know where this file is from, pass --trust (in Python: trust=True), or type the address yourself."
+        )
+        raise OptionError(f"cluster in {source}", "be one of this machine, or be trusted", repr(address), remedy)
 
 
 def import_modules(names: Iterable[str]) -> None:
