@@ -1,4 +1,4 @@
-"""Draws docs/images/page-*.png: ``python tools/page_pictures.py`` trains four small runs and takes pictures of the page.
+"""Draws docs/images/page-*.png: ``python tools/page_pictures.py`` trains four small runs and looks at the page.
 
 It needs Chromium and the dev extra, and takes two minutes.
 """

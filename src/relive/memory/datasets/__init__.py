@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from relive.errors import DatasetError, OptionError
+from relive.errors import DatasetError, OptionError, ReliveError
 from relive.memory.datasets import d4rl, minari, npz
 from relive.memory.datasets.episodes import Episode, read_episodes, write_episode
 from relive.schema import Schema
@@ -35,7 +36,26 @@ def read_dataset(
         raise DatasetError(str(path), "exist", "no such file or folder")
     if kind is None:
         kind = "minari" if path.is_dir() else "npz" if path.suffix == ".npz" else "d4rl"
-    return _READERS[_known(kind)](path, infos, float64)
+    read = _READERS[_known(kind)]
+    with _damage_reported(path):
+        schema, episodes, rows = read(path, infos, float64)
+    return schema, _reported(path, episodes), rows
+
+
+def _reported(path: Path, episodes: Iterator[Episode]) -> Iterator[Episode]:
+    with _damage_reported(path):
+        yield from episodes
+
+
+@contextmanager
+def _damage_reported(path: Path) -> Iterator[None]:
+    """A context in which whatever a damaged file makes libraries raise becomes an error of the dataset."""
+    try:
+        yield
+    except (ReliveError, MemoryError):
+        raise
+    except Exception as error:
+        raise DatasetError(str(path), "be a whole dataset of its kind", f"{type(error).__name__}: {error}") from None
 
 
 def _known(kind: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from relive.errors import DatasetError, MissingExtra
 from relive.memory.datasets.episodes import Episode, field_of, fits, one_obs_and_action
+from relive.memory.datasets.limits import Budget, check_file, hdf5_dataset, whole_file
 from relive.schema import Schema
 from relive.types import Array
 
@@ -40,24 +41,21 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
         parts["terminals"].append(ends[0])
         parts["timeouts"].append(ends[1])
         count += 1
-    temporary = path.with_name(f".{path.name}.tmp")
-    with h5py.File(temporary, "w") as file:
+    with whole_file(path) as temporary, h5py.File(temporary, "w") as file:
         for name, found in parts.items():
             file.create_dataset(name, data=np.concatenate(found))
-    temporary.replace(path)
     return count
 
 
 def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Iterator[Episode], int]:
     """The schema, the episodes, and the rows they need."""
     h5py = open_h5py()
-    try:
-        with h5py.File(path, "r") as file:
-            names = [*_NAMES.values(), "terminals", "timeouts", "next_observations"]
-            names += [f"infos/{name}" for name in infos]
-            arrays = {name: file[name][()] for name in names if name in file}
-    except OSError as error:
-        raise DatasetError(str(path), "be an HDF5 file", error) from None
+    check_file(path)
+    with h5py.File(path, "r") as file:
+        names = [*_NAMES.values(), "terminals", "timeouts", "next_observations"]
+        names += [f"infos/{name}" for name in infos]
+        budget = Budget(path)
+        arrays = {name: hdf5_dataset(file, name, budget)[()] for name in names if name in file}
     return from_arrays(path, arrays, infos, float64=float64)
 
 

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from relive.errors import DatasetError, SchemaError
+from relive.errors import DatasetError
 from relive.memory.datasets.d4rl import open_h5py
 from relive.memory.datasets.episodes import Episode, field_of, fits
+from relive.memory.datasets.limits import Budget, check_file, hdf5_dataset, hdf5_group, whole_file
 from relive.old_files import GOT, REMEDY, is_old
 from relive.schema import Column, Field, Schema
 from relive.schema.describe import from_plain, to_plain
@@ -27,6 +28,8 @@ __all__ = ["read", "write"]
 Tree: TypeAlias = "Array | dict[str, Tree]"
 
 _VERSION = "0.5.4"
+_MOST_TEXT = 1 << 26  # bytes of metadata
+_DEEPEST = 32
 _OURS = "infos/relive"
 _JPEG = "Images must not be JPEGs: write the dataset with jpeg_encoding off."
 
@@ -40,9 +43,8 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     places = {column.key: _place(schema, column) for column in schema}
     ranges: dict[str, tuple[int, int]] = {}
-    temporary = folder / ".main_data.tmp"
     count = steps = 0
-    with h5py.File(temporary, "w", track_order=True) as file:
+    with whole_file(folder / "main_data.hdf5") as temporary, h5py.File(temporary, "w", track_order=True) as file:
         for episode in episodes:
             group = file.create_group(f"episode_{count}")
             group.attrs["id"], group.attrs["total_steps"] = count, episode.steps
@@ -62,7 +64,6 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
                 group.create_dataset("actions", data=np.zeros(episode.steps, np.int64))
             steps += episode.steps
             count += 1
-    temporary.replace(folder / "main_data.hdf5")
     about = {
         "dataset_id": path.name,
         "minari_version": _VERSION,
@@ -74,9 +75,8 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
         "action_space": json.dumps(_space(schema, places, "actions", ranges)),
         "relive": {"schema": to_plain(schema), "places": places},
     }
-    text = folder / ".metadata.tmp"
-    text.write_text(json.dumps(about))
-    text.replace(folder / "metadata.json")
+    with whole_file(folder / "metadata.json") as text:
+        text.write_text(json.dumps(about))
     return count
 
 
@@ -84,24 +84,33 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
     """The schema, the episodes, and the rows they need, of a dataset's folder or its ``data`` folder."""
     h5py = open_h5py()
     folder = path / "data" if (path / "data" / "main_data.hdf5").exists() else path
-    try:
-        about = json.loads((folder / "metadata.json").read_text())
-        count, ours = int(about["total_episodes"]), about.get("relive")
-        if any(map(is_old, about)):
-            raise DatasetError(str(path), "be a Minari dataset", GOT, REMEDY)
-        with h5py.File(folder / "main_data.hdf5", "r") as file:
-            total = sum(len(file[f"episode_{number}/terminations"]) for number in range(count))
-            if isinstance(ours, dict):
-                schema, places = _known(ours)
-            else:
-                schema, places = _guess(about, _tree(file["episode_0"]), infos, float64=float64)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SchemaError) as error:
-        if isinstance(error, DatasetError):
-            raise
-        raise DatasetError(str(path), "be a Minari dataset in HDF5 with an episode", error) from None
+    data, described = folder / "main_data.hdf5", folder / "metadata.json"
+    check_file(data)
+    check_file(described)
+    if described.stat().st_size > _MOST_TEXT:
+        raise DatasetError(str(described), f"have at most {_MOST_TEXT} bytes", described.stat().st_size)
+    about = json.loads(described.read_text())
+    if any(map(is_old, about)):
+        raise DatasetError(str(path), "be a Minari dataset", GOT, REMEDY)
+    count, ours = about["total_episodes"], about.get("relive")
+    with h5py.File(data, "r") as file:
+        there = sum(name.startswith("episode_") for name in file)
+        if type(count) is not int or count != there:
+            raise DatasetError(str(described), f"have the {there} episodes of its file as total_episodes", repr(count))
+        budget = Budget(data)
+        if isinstance(ours, dict):
+            schema, places = _known(ours)
+        else:
+            schema, places = _guess(about, _tree(hdf5_group(file, "episode_0"), Budget(data)), infos, float64=float64)
+        total = 0
+        for number in range(count):
+            group = hdf5_group(file, f"episode_{number}")
+            for place in {*places.values(), "truncations"}:
+                hdf5_dataset(group, place, budget)
+            total += len(hdf5_dataset(group, "terminations", budget))
 
     def episodes() -> Iterator[Episode]:
-        with h5py.File(folder / "main_data.hdf5", "r") as file:
+        with h5py.File(data, "r") as file:
             for number in range(count):
                 yield _episode(f"{path}, episode {number}", file[f"episode_{number}"], schema, places)
 
@@ -110,6 +119,8 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
 
 def _episode(name: str, group: Any, schema: Schema, places: Mapping[str, str]) -> Episode:
     steps = len(group["terminations"])
+    if group["terminations"].shape != (steps,) or group["truncations"].shape != (steps,) or steps < 1:
+        raise DatasetError(name, "have two flags a step, and a step", f"{steps} steps")
     columns = {}
     for column in schema:
         values = group[places[column.key]][()]
@@ -192,8 +203,14 @@ def _small(space: Mapping[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
     return smallest(low, high)
 
 
-def _tree(group: Any) -> dict[str, Any]:
-    return {name: _tree(part) if hasattr(part, "keys") else part[()] for name, part in group.items()}
+def _tree(group: Any, budget: Budget, depth: int = 0) -> dict[str, Any]:
+    if depth > _DEEPEST:
+        raise DatasetError(str(group.name), f"be nested at most {_DEEPEST} levels deep", "more")
+    found: dict[str, Any] = {}
+    for name in group:
+        part = hdf5_group(group, name)
+        found[name] = _tree(part, budget, depth + 1) if hasattr(part, "keys") else hdf5_dataset(group, name, budget)[()]
+    return found
 
 
 def _place(schema: Schema, column: Column) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from relive.errors import DatasetError, SchemaError
+from relive.errors import DatasetError
 from relive.memory.datasets import d4rl
 from relive.memory.datasets.episodes import Episode
+from relive.memory.datasets.limits import npz_arrays, whole_file
 from relive.schema import Schema
 from relive.schema.describe import from_plain, to_plain
 from relive.types import Array
@@ -39,39 +40,37 @@ def write(path: Path, schema: Schema, episodes: Iterable[Episode]) -> int:
             arrays[f"{prefix}/{key}"] = np.concatenate([np.empty((0, *column.shape), column.dtype), *found])
     table = np.array(flags, np.int64).reshape(-1, 3)
     arrays |= {"lengths": table[:, 0], "terminated": table[:, 1] != 0, "truncated": table[:, 2] != 0}
-    temporary = path.with_name(f".{path.name}.tmp.npz")
-    np.savez(temporary, **arrays)
-    temporary.replace(path)
+    with whole_file(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **arrays)
     return len(flags)
 
 
 def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Iterator[Episode], int]:
     """The schema, the episodes, and the rows they need. Files with D4RL's names are read too."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise DatasetError(str(path), "be an npz file of arrays", error) from None
+    arrays = npz_arrays(path)
     if "schema" not in arrays:
         return d4rl.from_arrays(path, arrays, infos, float64=float64)
-    try:
-        schema = from_plain(json.loads(arrays["schema"].tobytes()))
-        lengths = arrays["lengths"].tolist()
-        ends = np.cumsum([0, *lengths])
-        for column in schema:
-            if arrays[f"field/{column.key}"].shape != (ends[-1], *column.shape):
-                raise ValueError(f"{column.key} has shape {arrays[f'field/{column.key}'].shape}")
-            if _has_final(schema, column.key) and arrays[f"final/{column.key}"].shape != (len(lengths), *column.shape):
-                raise ValueError(f"final {column.key} has shape {arrays[f'final/{column.key}'].shape}")
-        flags = list(zip(arrays["terminated"].tolist(), arrays["truncated"].tolist(), strict=True))
-        if len(flags) != len(lengths):
-            raise ValueError(f"{len(lengths)} lengths but {len(flags)} flags")
-    except (KeyError, ValueError, SchemaError, RecursionError, TypeError) as error:
-        raise DatasetError(str(path), "hold episodes as relive writes them", error) from None
+    schema = from_plain(json.loads(arrays["schema"].tobytes()))
+    lengths, flags = arrays["lengths"], [arrays["terminated"], arrays["truncated"]]
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths.size and int(lengths.min()) < 1):
+        raise DatasetError(
+            str(path), "have the steps of each episode as lengths", f"{lengths.dtype}{list(lengths.shape)}"
+        )
+    if any(flag.shape != lengths.shape or flag.dtype != bool for flag in flags):
+        raise DatasetError(str(path), "have two flags for each episode", [list(flag.shape) for flag in flags])
+    ends = [0, *itertools.accumulate(lengths.tolist())]  # Python's numbers do not overflow
+    for column in schema:
+        for prefix, count in (("field", ends[-1]), ("final", len(lengths))):
+            name, expected = f"{prefix}/{column.key}", [count, *column.shape]
+            if prefix == "final" and not _has_final(schema, column.key):
+                continue
+            if list(arrays[name].shape) != expected or arrays[name].dtype != column.dtype:
+                got = f"{arrays[name].dtype}{list(arrays[name].shape)}"
+                raise DatasetError(str(path), f"have {name} as {column.dtype}{expected}", got)
 
     def episodes() -> Iterator[Episode]:
-        for at, (terminated, truncated) in enumerate(flags):
-            part = slice(int(ends[at]), int(ends[at + 1]))
+        for at, (terminated, truncated) in enumerate(zip(*(flag.tolist() for flag in flags), strict=True)):
+            part = slice(ends[at], ends[at + 1])
             columns = {}
             for column in schema:
                 columns[column.key] = arrays[f"field/{column.key}"][part]
@@ -80,7 +79,7 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
                     columns[column.key] = np.concatenate([columns[column.key], final])
             yield Episode(columns, terminated, truncated)
 
-    return schema, episodes(), int(ends[-1]) + len(lengths)
+    return schema, episodes(), ends[-1] + len(lengths)
 
 
 def _has_final(schema: Schema, key: str) -> bool:
