@@ -23,9 +23,16 @@ def test_without_the_token_nothing_is_shown(page: Page, path: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_other_names_of_this_machine_and_other_pages_are_refused(page: Page, path: str) -> None:
     for host in ("evil.example", f"evil.example:{page.port}", f"127.0.0.1.evil.example:{page.port}", "",
-                 f"127.0.0.1:{page.port}@evil.example"):  # fmt: skip
+                 "[::1", "[", "]", f"127.0.0.1:{page.port}@evil.example"):  # fmt: skip
         assert get(page, path, Host=host)[0] in (400, 403)
-    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{page.port + 1}", f"https://evil:{page.port}"):
+    for origin in (
+        "http://evil.example",
+        "null",
+        f"http://127.0.0.1:{page.port + 1}",
+        f"https://evil:{page.port}",
+        "http://[",
+        "http://]",
+    ):
         assert get(page, path, Origin=origin)[0] == 403
     assert get(page, path, Sec_Fetch_Site="cross-site")[0] == 403
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):

@@ -1,9 +1,14 @@
 """Pages that are started from Python."""
 
+import contextlib
+import gc
+import http.client
 import json
+import os
 import socket
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,7 @@ from made_runs import small_memory
 
 import relive as rl
 from relive.errors import OptionError
+from relive.web.connections import MOST
 from relive.web.start import Page
 
 
@@ -68,3 +74,64 @@ def _ended(connection: socket.socket) -> bool:
             return False
         except OSError:  # reset
             return True
+
+
+def test_idle_connections_do_not_take_all_descriptors(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    """A thousand connections without a token once took every descriptor of a training program."""
+    memory = small_memory()
+    with rl.serve(memory, name="loop") as page:
+        made: list[socket.socket] = []
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                made.append(socket.create_connection(("127.0.0.1", page.port), timeout=5))
+        deadline = time.monotonic() + 30
+        while open_sockets() - len(made) > MOST + 20 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert open_sockets() - len(made) <= MOST + 20
+        memory.save(tmp_path / "saved")
+        for connection in made:
+            connection.close()
+        assert get(page, "/api/overview")[0] == 200
+    assert sum("refuses more" in record.message for record in caplog.records) <= 1
+
+
+def open_sockets() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_request_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relive.web.connections._SECONDS", 0.2)
+    with Page(None, {}).start() as page:
+        for begun in (b"", b"GET / HTTP/1.1\r\nHost: ", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /"):
+            with socket.create_connection(("127.0.0.1", page.port), timeout=20) as connection:
+                connection.sendall(begun)
+                while connection.recv(4096):
+                    pass
+        assert get(page, "/events")[0] == 200  # a long answer is no late request
+
+
+def test_no_more_streams_than_the_limit_in_a_burst() -> None:
+    with Page(None, {}).start() as page:
+        connections = [http.client.HTTPConnection("127.0.0.1", page.port, timeout=30) for _ in range(60)]
+        for connection in connections:
+            connection.request("GET", "/events", headers={"Cookie": f"relive-{page.port}={page.token}"})
+        codes = [connection.getresponse().status for connection in connections]
+        assert (codes.count(200), codes.count(503)) == (32, 28)
+        for connection in connections:
+            connection.close()
+        deadline = time.monotonic() + 30
+        while get(page, "/events")[0] != 200 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert get(page, "/events")[0] == 200
+
+
+def test_closing_gives_the_memory_back_at_once() -> None:
+    memory = small_memory()
+    page = rl.serve(memory, name="loop")
+    assert get(page, "/api/memory?memory=loop")[0] == 200  # draws are counted from now on
+    page.close()
+    assert memory.inspect.count_draws() is False
+    gone = weakref.ref(memory)
+    del memory
+    gc.collect()
+    assert gone() is None

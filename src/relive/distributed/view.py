@@ -30,6 +30,9 @@ class ShardsView:
         counts = {key: state[key] for key in ("steps", "inserted", "sampled")}
         return {"time": time.time(), "shards": shards, **counts, "limiter": self._limiter(state)}
 
+    def close(self) -> None:
+        """Nothing: the shards are their owner's."""
+
     def _limiter(self, state: Mapping[str, Any]) -> dict[str, Any] | None:
         limiter = self._shards.limiter
         if limiter is None:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, final
 
@@ -34,6 +35,9 @@ class View(Protocol):
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Plain data; ``{"error": ...}`` where there is no answer."""
+
+    def close(self) -> None:
+        """Stop looking."""
 
 
 @final
@@ -136,13 +140,24 @@ class MemoryView:
         self._look_again(self._patience)
 
     def _look_again(self, seconds: float) -> None:
-        timer = threading.Timer(seconds, self._maybe_stop)
+        # A thread that waits must not keep the memory.
+        timer = threading.Timer(seconds, _call_if_there, (weakref.WeakMethod(self._maybe_stop),))
         timer.name, timer.daemon = "relive-live", True
         timer.start()
+
+    def close(self) -> None:
+        """Count draws no longer."""
+        with self._lock:
+            counting, self._counting = self._counting, False
+        if counting:
+            with contextlib.suppress(StorageError):
+                self._memory.inspect.count_draws(False)
 
     def _maybe_stop(self) -> None:
         with self._lock:
             left = self._patience - (time.monotonic() - self._asked)
+            if not self._counting:
+                return
             if left <= 0:
                 self._counting = False
                 with contextlib.suppress(StorageError):  # closed meanwhile
@@ -254,6 +269,12 @@ class MemoryView:
         if int(memory.inspect.tails[lane]) > first:
             raise OptionError("serial", "be of a row that is held", f"{first} of lane {lane}, overwritten meanwhile")
         return found
+
+
+def _call_if_there(method: weakref.WeakMethod[Callable[[], None]]) -> None:
+    found = method()
+    if found is not None:
+        found()
 
 
 def _spread(values: Array, weights: Array) -> dict[str, Any]:

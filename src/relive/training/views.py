@@ -30,6 +30,10 @@ class RunView:
         self._films.look()
         return self._memory.answer(asked)
 
+    def close(self) -> None:
+        """Stop looking."""
+        self._memory.close()
+
 
 @contextmanager
 def published(folder: Path, view: View) -> Iterator[None]:

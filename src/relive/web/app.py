@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, final
@@ -133,32 +133,31 @@ def make_app(runs: Runs | None, memories: Mapping[str, View], closing: Event) ->
     async def events(request: Request) -> Response:
         if streams[0] >= _STREAMS:
             return JSONResponse({"error": "too many pages are open"}, 503)
-        name = request.query_params.get("memory", "")
-        return StreamingResponse(stream(name), media_type="text/event-stream")
+        streams[0] += 1  # now: several requests may come before the first stream begins
+        return _Stream(stream(request.query_params.get("memory", "")), ended)
+
+    def ended() -> None:
+        streams[0] -= 1
 
     async def stream(name: str) -> AsyncIterator[str]:
-        streams[0] += 1
-        try:
-            before, due = "", 0.0
-            yield "retry: 1000\n\n"
-            while not closing.is_set():
-                now = await to_thread.run_sync(overview)
-                text = json.dumps(now)
-                if text != before:
-                    before = text
-                    yield f"event: overview\ndata: {text}\n\n"
-                if name and time.monotonic() >= due:
-                    begun = time.monotonic()
-                    found = await to_thread.run_sync(_safely, lambda: sources.answer(name, {"what": "summary"}))
-                    due = time.monotonic() + rest_after(time.monotonic() - begun)
-                    yield f"event: summary\ndata: {json.dumps(found)}\n\n"
-                elif text == before:
-                    yield ": still here\n\n"
-                for _ in range(10):
-                    if not closing.is_set():
-                        await asyncio.sleep(_BEAT / 10)
-        finally:
-            streams[0] -= 1
+        before, due = "", 0.0
+        yield "retry: 1000\n\n"
+        while not closing.is_set():
+            now = await to_thread.run_sync(overview)
+            text = json.dumps(now)
+            if text != before:
+                before = text
+                yield f"event: overview\ndata: {text}\n\n"
+            if name and time.monotonic() >= due:
+                begun = time.monotonic()
+                found = await to_thread.run_sync(_safely, lambda: sources.answer(name, {"what": "summary"}))
+                due = time.monotonic() + rest_after(time.monotonic() - begun)
+                yield f"event: summary\ndata: {json.dumps(found)}\n\n"
+            elif text == before:
+                yield ": still here\n\n"
+            for _ in range(10):
+                if not closing.is_set():
+                    await asyncio.sleep(_BEAT / 10)
 
     routes = [Route(path, file) for path in _FILES]
     routes += [
@@ -170,6 +169,26 @@ def make_app(runs: Runs | None, memories: Mapping[str, View], closing: Event) ->
         Route("/events", events),
     ]
     return Starlette(routes=routes)
+
+
+@final
+class _Stream(StreamingResponse):
+    """An event stream that says when it has ended, however it does.
+
+    Args:
+        ended: Called at the end.
+    """
+
+    def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(content, media_type="text/event-stream")
+        self._ended = ended
+
+    async def __call__(self, *arguments: Any) -> None:
+        """Send it."""
+        try:
+            await super().__call__(*arguments)
+        finally:
+            self._ended()
 
 
 def rest_after(seconds: float) -> float:

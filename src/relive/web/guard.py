@@ -59,7 +59,7 @@ class Guard:
         if self._hosts and _name_of(host) not in self._hosts:
             return PlainTextResponse("Host must be the address that the page was started with.\n", 403)
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _authority(origin) != host:
             return PlainTextResponse("Origin must be the page itself.\n", 403)
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return PlainTextResponse("Only the page itself may ask.\n", 403)
@@ -83,8 +83,18 @@ class Guard:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
 
+def _authority(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
 def _name_of(host: str) -> str:
-    return (urlsplit(f"//{host}").hostname or "").lower() if host and "@" not in host else ""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower() if host and "@" not in host else ""
+    except ValueError:
+        return ""
 
 
 def _cookies(text: str) -> dict[str, str]:

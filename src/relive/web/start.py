@@ -21,6 +21,7 @@ try:
     import uvicorn
 
     from relive.web.app import make_app
+    from relive.web.connections import LimitedProtocol
     from relive.web.guard import Guard
 except ModuleNotFoundError as missing:
     raise MissingExtra(missing.name or "starlette", "serve") from None
@@ -28,6 +29,7 @@ except ModuleNotFoundError as missing:
 __all__ = ["Page", "serve"]
 
 _PATIENCE = 10.0  # seconds to begin or end in
+_BACKLOG = 64  # connections that are accepted in one go, before the limit on them is looked at
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -52,7 +54,7 @@ class Page:
         if len(self.token) < 16:
             raise OptionError("token", "have at least 16 letters", f"{len(self.token)}")
         views = {name: _view(memory) for name, memory in memories.items()}
-        self._closing = threading.Event()
+        self._views, self._closing = list(views.values()), threading.Event()
         app = make_app(None if runs is None else _runs(runs), views, self._closing)
         # Against DNS rebinding, only this machine's own names are allowed. A page for other machines may have any
         # name, and relies on the token.
@@ -69,7 +71,12 @@ class Page:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.port}/?token={self.token}"
         config = uvicorn.Config(
-            Guard(app, self.token, hosts), log_level="critical", lifespan="off", timeout_graceful_shutdown=1
+            Guard(app, self.token, hosts),
+            http=LimitedProtocol,
+            backlog=_BACKLOG,
+            log_level="critical",
+            lifespan="off",
+            timeout_graceful_shutdown=1,
         )
         self._server = _Server(config)
         self._thread: threading.Thread | None = None
@@ -91,6 +98,9 @@ class Page:
         if self._thread is not None:
             self._thread.join(_PATIENCE)
         self._socket.close()
+        for view in self._views:
+            view.close()
+        self._views, self._server = [], _Server(uvicorn.Config(_nothing))  # what was shown may be large
 
     def __enter__(self) -> Page:
         return self
@@ -100,6 +110,10 @@ class Page:
 
     def __repr__(self) -> str:
         return f"Page({self.url})"
+
+
+async def _nothing(*_: Any) -> None:
+    """The page of a server that was closed."""
 
 
 @final
