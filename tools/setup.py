@@ -152,7 +152,8 @@ def main() -> None:
             follow({"tools to build with": (tools, logs["tools"])}, installer)
             packages = installer.start(files["packages"], *wanted, *BUILD)
             parts["packages"] = (packages, logs["packages"])
-        core = installer.start(files["core"], "--no-build-isolation", "--no-deps", "--editable", str(ROOT))
+        strict = ["--config-settings=cmake.define.RELIVE_WERROR=ON"] if os.environ.get("CI") else []
+        core = installer.start(files["core"], "--no-build-isolation", "--no-deps", *strict, "--editable", str(ROOT))
         parts["the core"] = (core, logs["core"])
         follow(parts, installer)
         for file in files.values():

@@ -31,6 +31,13 @@ struct Lead {
   std::int64_t rows;
 };
 
+// Drops the error of a value that is no array: the caller looks at the value again and says what is wrong with it. What
+// has nothing to do with the value, such as no memory or Ctrl-C, goes on to Python.
+void drop_value_error() {
+  if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+  PyErr_Clear();
+}
+
 // Pointer to the rows of a value in the column's own type, or null if it does not fit.
 Source open_value(PyObject* value, const Column& column, const Lead& lead, const Timeline& timeline, Held& held) {
   held.objects.push_back(nb::borrow(value));
@@ -39,7 +46,7 @@ Source open_value(PyObject* value, const Column& column, const Lead& lead, const
   } else {
     PyObject* made = PyArray_FROMANY(value, NPY_NOTYPE, 0, 0, NPY_ARRAY_CARRAY_RO);
     if (made == nullptr) {
-      PyErr_Clear();
+      drop_value_error();
       return nullptr;
     }
     held.objects.push_back(nb::steal(made));
@@ -72,7 +79,7 @@ Source open_value(PyObject* value, const Column& column, const Lead& lead, const
 bool open_lanes(nb::handle lanes, std::int64_t count, Held& held) {
   PyObject* made = PyArray_FROMANY(lanes.ptr(), NPY_INT64, 1, 1, NPY_ARRAY_CARRAY_RO);
   if (made == nullptr) {
-    PyErr_Clear();
+    drop_value_error();
     return false;
   }
   const nb::object array = nb::steal(made);

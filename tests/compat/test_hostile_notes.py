@@ -55,3 +55,39 @@ def test_hostile_notes(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(rl.errors.SnapshotError):
             make().load(tmp_path)
+
+
+def test_hostile_notes_of_pymarls_buffer(tmp_path: Path) -> None:
+    """A wrong head of the ring once led to rows of other episodes, or to a bare error."""
+    pytest.importorskip("torch")
+    from relive.compat.pymarl import EpisodeBatch, ReplayBuffer
+
+    scheme = {"obs": {"vshape": 2, "group": "agents"}}
+
+    def make_ring() -> ReplayBuffer:
+        return ReplayBuffer(scheme, {"agents": 2}, 4, 6)
+
+    ring = make_ring()
+    for length in (3, 5, 2, 4, 6):
+        batch = EpisodeBatch(scheme, {"agents": 2}, 1, 6)
+        for t in range(length):
+            batch.update({"obs": np.full((1, 2, 2), 10 * length + t)}, ts=t)
+        ring.insert_episode_batch(batch)
+    ring.save(tmp_path)
+    path = tmp_path / "buffer.json"
+    whole = json.loads(path.read_text())
+    refused = 0
+    for inside in changed(json.loads(whole["buffer"])):
+        text = json.dumps(inside)
+        path.write_text(json.dumps({"buffer": text, "xxh64": digest(text.encode())}))
+        again = make_ring()
+        try:
+            again.load(tmp_path)
+            again.sample(4)
+            again.insert_episode_batch(batch)
+            found = again.sample(4)["obs"].numpy()
+        except rl.errors.ReliveError:
+            refused += 1
+            continue
+        assert set(np.unique(found // 10)) <= {0, 2, 3, 4, 5, 6}
+    assert refused > 50

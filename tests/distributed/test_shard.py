@@ -131,6 +131,23 @@ def test_a_shard_relabels_in_hindsight() -> None:
             assert set(batch.reward.tolist()) == {0.0, 7.0}
 
 
+def test_steps_are_counted_right_after_cuts() -> None:
+    """A cut turns the newest step into the final observation of the one before."""
+    shard, source = Shard(spec()), Source()
+    epoch = shard.attach(1, [0, 1], None)["epoch"]
+    source.steps(5)
+    shard.append(epoch, 1, [0, 1], source.packed([0, 0]))
+
+    def held() -> int:
+        return int(shard.tally.plain()["held"]["shard-1"][1])
+
+    assert held() == len(shard.memory) == 10
+    shard.cut(epoch, 1, 0, int(shard.memory.inspect.heads[0]))
+    assert held() == len(shard.memory) == 9
+    shard.attach(2, [1], None)  # a writer that begins cuts what the one before left open
+    assert held() == len(shard.memory) == 8
+
+
 @pytest.mark.parametrize("drawn", [0, 3])
 def test_batches_of_a_call_are_independent_and_priorities_find_their_rows(drawn: int) -> None:
     shard = filled()

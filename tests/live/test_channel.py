@@ -112,3 +112,25 @@ def test_sockets_of_strangers_are_not_asked(tmp_path: Path) -> None:
     assert not heard
     path.unlink()
     room.rmdir()
+
+
+def test_sockets_of_killed_programs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    code = (
+        "import os, signal, sys; from pathlib import Path; from relive.live import Publisher\n"
+        "Publisher(Path(sys.argv[1]), None); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    (tmp_path / "run").mkdir()
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=False)
+    (left,) = tmp_path.glob("relive-live-*")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "relive-live-link").symlink_to(tmp_path / "elsewhere")
+    one = Publisher(tmp_path / "run", Echo())
+    two = Publisher(tmp_path / "run", Echo())  # that of a living program stays
+    assert ask(tmp_path / "run", {"x": 1}) == {"said": {"x": 1}}
+    assert not left.exists()
+    assert len(list(tmp_path.glob("relive-live-*"))) == 3
+    assert (tmp_path / "elsewhere").exists()
+    one.close()
+    two.close()

@@ -284,3 +284,17 @@ def test_masked_values_are_refused() -> None:
         rl.targets.gae(hidden[:, None], np.zeros((2, 1)), np.zeros((2, 1)), terminated=np.zeros((2, 1), bool))
     with pytest.raises(rl.errors.OptionError, match="serials must have no masked values"):
         memory.read([0, 0], hidden)
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_errors_that_have_nothing_to_do_with_the_value_go_on(error: type[BaseException]) -> None:
+    """They were once taken for a value that does not fit."""
+
+    class Late:
+        def __array__(self, *_: object, **__: object) -> np.ndarray[Any, Any]:
+            raise error
+
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 10)
+    with pytest.raises(error):
+        memory.append(obs=Late(), reward=0.0, terminated=False, truncated=False)
+    assert len(memory) == 0

@@ -85,5 +85,12 @@ class EpisodeRing:
         there = memory.episodes
         if len(there.start) != min(notes["put"], self.count) or len(notes["starts"]) != self.count:
             raise SnapshotError("buffer.json", f"know the {len(there.start)} episodes that were saved", notes["put"])
-        self.memory, self.put, self._head = memory, int(notes["put"]), int(notes["head"])
-        self.starts, self.lengths = np.array(notes["starts"], np.int64), np.array(notes["lengths"], np.int64)
+        head = int(memory.inspect.heads[0])
+        if notes["head"] != head:
+            raise SnapshotError("buffer.json", f"have the memory's head, {head}", notes["head"])
+        starts, lengths = np.array(notes["starts"], np.int64), np.array(notes["lengths"], np.int64)
+        known = sorted(zip(starts.tolist()[: len(there.start)], lengths.tolist()[: len(there.start)], strict=True))
+        if known != sorted(zip(there.start.tolist(), there.length.tolist(), strict=True)):
+            raise SnapshotError("buffer.json", "know the episodes that were saved", "others")
+        self.memory, self.put, self._head = memory, int(notes["put"]), head
+        self.starts, self.lengths = starts, lengths

@@ -111,6 +111,7 @@ class Shard:
                 self._generations[lane] = generation
                 if acked is None or int(self.memory.inspect.heads[lane]) < acked[place]:
                     self.memory.cut(lane)
+            self._note_held()
         found = {"epoch": self.epoch, "generation": generation, "heads": self._heads(lanes)}
         return {**found, "tally": self.tally.plain()}
 
@@ -141,6 +142,7 @@ class Shard:
         with self._writing:
             if int(self.memory.inspect.heads[lane]) == head:
                 self.memory.cut(lane)
+                self._note_held()
         return {"epoch": self.epoch, "heads": self._heads([lane])}
 
     # ---- draws -----------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ class Publisher:
 
     def __init__(self, folder: Path, view: View) -> None:
         self._view, self._file = view, run_files.path_inside(folder, _FILE)
+        _sweep()
         self._room = Path(tempfile.mkdtemp(prefix=_PREFIX))  # for this user alone
         path = self._room / "socket"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,6 +76,21 @@ class Publisher:
                 question = json.loads(asked)
                 answer = self._view.answer(question if isinstance(question, dict) else {})
                 _send(caller, json.dumps(answer).encode())
+
+
+def _sweep() -> None:
+    """Remove the sockets of programs that were killed."""
+    for room in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = room.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                continue
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+                channel.settimeout(1.0)
+                try:
+                    channel.connect(str(room / "socket"))
+                except ConnectionRefusedError:  # nobody listens any more
+                    shutil.rmtree(room, ignore_errors=True)
 
 
 def published(folder: Path) -> Path | None:
