@@ -117,3 +117,11 @@ def test_the_readmes_figures_are_those_of_the_bench() -> None:
     assert set(shown) == set(measured)  # no kind of work is left out
     for work, row in shown.items():
         assert row.items() <= measured[work].items()
+
+
+def test_what_the_security_page_claims_is_shown_by_tests_that_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / target).exists(), target
+    claims = text[text.index("| what comes from") :].partition("\n\n")[0].splitlines()[2:]
+    assert all("](tests/" in line for line in claims)
