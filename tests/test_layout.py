@@ -73,6 +73,8 @@ TOGETHER = {
     "memory/storage/header": "memory/test_mutations: headers that are changed",
     "memory/storage/ram": "memory/test_memory: the default",
     "memory/writing": "memory/test_steps: steps of every shape",
+    "web/connections": "web/test_start: how many, and for how long",
+    "web/metrics": "web/test_runs: read as they come",
     "training/cluster": "training/test_cluster_run: needs Ray",
     "training/remote_evaluation": "training/test_cluster_run: needs Ray",
     "training/sharded": "training/test_cluster_run: needs Ray",

@@ -155,7 +155,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--resume"], "--resume must be followed by a value, got nothing"),
         (
             ["--resume", "a", "--seed", "3"],
-            "flag must be --steps, --device, --threads, --import or --trust beside --resume, got --seed.",
+            "flag must be --steps, --device, --cluster, --threads, --import or --trust beside --resume, got --seed.",
         ),
         (["--resume", "a", "--steps", "x"], "--steps must be a whole number, got 'x'"),
     ],

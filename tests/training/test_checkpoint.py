@@ -20,6 +20,7 @@ from safetensors.torch import load, save
 from small_runs import checksum_of, same
 
 import relive as rl
+from relive import run_files
 from relive.agents.maddpg import MADDPGConfig
 from relive.training import checkpoint
 from relive.training.checkpoint import kept_steps
@@ -43,20 +44,20 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_full_disk_costs_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
-    real = checkpoint.atomic_write
+    real = run_files.write
     calls = [0]
 
-    def write(path: Path, data: bytes) -> None:
-        calls[0] += 1
-        if calls[0] == 7:
-            path.with_suffix(".new").write_bytes(data[: len(data) // 2])
+    def write(folder: Path, name: str, data: bytes) -> None:
+        calls[0] += name.startswith(("state", "checkpoint"))
+        if calls[0] == 7 and name.startswith("state"):
+            (folder / f"{name}.new").write_bytes(data[: len(data) // 2])
             raise OSError(28, "No space left on device")
-        real(path, data)
+        real(folder, name, data)
 
-    monkeypatch.setattr(checkpoint, "atomic_write", write)
+    monkeypatch.setattr(run_files, "write", write)
     with pytest.raises(OSError, match="No space left"):
         rl.train(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
-    monkeypatch.setattr(checkpoint, "atomic_write", real)
+    monkeypatch.setattr(run_files, "write", real)
     assert checkpoint.load_checkpoint(folder)["steps"] in (2104, 2112)
     rl.resume(folder)
     rl.train(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
