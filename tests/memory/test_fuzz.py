@@ -362,3 +362,29 @@ def test_a_damaged_journal_says_where(tmp_path: Path) -> None:
     assert "used up to the damage" in str(said[0].message)
     assert 0 < len(loaded) < len(memory)
     checkable.check_lanes(loaded)
+
+
+@pytest.mark.parametrize("head", [2**40, 2**59, 2**59 + 1, 2**60, 2**62])
+def test_a_memory_with_large_serials_goes_on_and_is_saved_or_is_refused(tmp_path: Path, head: int) -> None:
+    """One at 2^60 was once loaded, and then could not be saved."""
+    memory = rl.Memory(rl.Schema(obs=rl.Field()), 8, seed=0)
+    for t in range(4):
+        memory.append(obs=t, reward=0.0, terminated=False, truncated=False)
+    memory.save(tmp_path / "saved")
+
+    def move(body: Any) -> Any:
+        body["lanes"] = [[head - 4, head, head - 4, 0]]
+        body["segments"][0]["runs"] = [[0, head - 4, 4, 0]]
+        return body
+
+    rewrite_manifest(tmp_path / "saved", move)
+    try:
+        again = rl.Memory.load(tmp_path / "saved")
+    except rl.errors.SnapshotError:
+        assert head > 2**59
+        return
+    for t in range(20):
+        again.append(obs=t, reward=0.0, terminated=False, truncated=False)
+    again.save(tmp_path / "again")
+    assert head <= 2**59
+    assert int(again.inspect.heads[0]) == head + 20

@@ -29,6 +29,7 @@ __all__ = ["Opened", "opened"]
 
 
 _DAMAGED = "It is damaged: restore it from a copy."
+_MOST_SERIAL = 1 << 59  # half of what the core counts to, so that a memory that was loaded can go on and be saved
 
 
 @final
@@ -60,6 +61,12 @@ class Opened:
     def _check_sizes(self) -> None:
         """Refuse a manifest that claims more memory than its files hold."""
         manifest = self._manifest
+        for number, lane in enumerate(manifest.lanes):
+            if lane.head > _MOST_SERIAL:
+                name = str(self._folder / MANIFEST)
+                raise SnapshotError(
+                    name, f"have serials up to {_MOST_SERIAL}", f"{lane.head} in lane {number}", _DAMAGED
+                )
         for note in [*(segment.note for segment in manifest.segments), *([manifest.state] if manifest.state else [])]:
             os.close(_open_whole(self._folder / note.file, note))
         for segment in manifest.segments:
