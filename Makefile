@@ -1,4 +1,4 @@
-# make demo | test | check | docs | test-slow | bench | scores | sanitize | tsan | wheel | clean. Each sets up what it needs on first use.
+# make demo | test | quick | check | docs | test-slow | bench | scores | sanitize | tsan | wheel | clean. Each sets up what it needs on first use.
 PYTHON ?= python3
 # Set-up leaves compiling to the first import. Where that may not be kept, each of the many processes that tests start
 # would compile torch again.
@@ -23,11 +23,12 @@ TSAN_VENV := .venv-tsan
 WHEEL_VENV := .venv-wheel
 TSAN_READY := $(TSAN_VENV)/.ready
 
-.PHONY: help setup demo test browser check docs test-slow bench bench-quick scores sanitize tsan wheel stub clean
+.PHONY: help setup demo test quick browser check docs test-slow bench bench-quick scores sanitize tsan wheel stub clean
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
 	@echo "make test       all checks and tests (minutes)"
+	@echo "make quick      lint, types and the tests of what changed (a minute)"
 	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
 	@echo "make docs       the documentation as a site in site/, warnings as errors; open site/index.html"
 	@echo "make test-slow  the long tests: thousands of examples, hundreds of killed processes, a million shared rows"
@@ -91,6 +92,12 @@ test: check browser
 		--ignore tests/distributed --ignore tests/training/test_cluster_run.py
 	@echo "--- tests on a Ray cluster, in processes of their own: Ray takes over their signals"
 	@$(BIN)/pytest tests/distributed tests/training/test_cluster_run.py -m "not slow" -n 2 --dist loadfile
+
+quick: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python tools/quick.py
 
 test-slow: $(READY)
 	@echo "--- slow tests (about ten minutes)"
