@@ -9,6 +9,7 @@ import numpy as np
 
 from relive.errors import MissingExtra, OptionError
 from relive.memory.batch import Nest, describe, flat, nested, sample_count
+from relive.messages import brief
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +73,14 @@ def to_torch(
     except ModuleNotFoundError:
         raise MissingExtra("torch", "torch") from None
 
-    place = None if device is None else torch.device(device)
+    if not isinstance(batch, Mapping):
+        raise OptionError("batch", "be a batch, or a dict of arrays", type(batch).__name__)
+    if pin is not None and not isinstance(pin, bool):
+        raise OptionError("pin", "be True, False or None", brief(pin))
+    try:
+        place = None if device is None else torch.device(device)
+    except (RuntimeError, TypeError):
+        raise OptionError("device", "be a device of torch", brief(device), "Such as cpu, cuda or mps.") from None
     here = place is None or place.type == "cpu"
     if pin is None:
         pin = place is not None and place.type == "cuda"

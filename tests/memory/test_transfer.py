@@ -55,7 +55,7 @@ def test_bytes_are_the_batches(window, sampler, size: int, count: int, head: int
 
 def test_what_cannot_be_drawn_is_refused_and_changes_nothing() -> None:
     memory, other = filled(), filled()
-    with pytest.raises(OptionError, match="head must be a multiple of 16 bytes, got 3"):
+    with pytest.raises(OptionError, match="head must be a multiple of 16 bytes"):
         memory.transfer.sample_bytes(4, 2, head=b"abc")
     with pytest.raises(OptionError, match="count must be"):
         memory.transfer.sample_bytes(4, 0)

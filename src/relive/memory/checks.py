@@ -16,6 +16,7 @@ from relive.schema import Schema
 
 __all__ = [
     "finite",
+    "flag",
     "frame_counts",
     "host",
     "is_masked",
@@ -112,6 +113,13 @@ def is_masked(value: object) -> bool:
     return type(value) is not np.ndarray and masked is not None and bool(masked.is_masked(value))
 
 
+def flag(name: str, value: object) -> bool:
+    """True or false; 0 and 1 are taken."""
+    if not isinstance(value, (bool, np.bool_, int, np.integer)) or value not in (0, 1):
+        raise OptionError(name, "be True or False", brief(value))
+    return bool(value)
+
+
 def is_number(value: object) -> bool:
     """Whether something is one real number."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -135,7 +143,7 @@ def row_count(capacity: object, lanes: int, row_nbytes: int) -> int:
 
 def path(name: str, value: object) -> Path:
     """A path that is not empty: an empty one would be the current folder."""
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or "\0" in os.fsdecode(value):
         raise OptionError(name, "be a path", brief(value))
     return Path(value)
 
@@ -158,8 +166,11 @@ def frame_counts(schema: Schema, stack: Mapping[str, int]) -> dict[str, int]:
 
 def some_lanes(lanes: Any, count: int) -> Any:
     """Lanes as an int or an int64 array."""
-    array = np.asarray(lanes)
     rule = f"be distinct whole numbers from 0 to {count - 1}"
+    try:
+        array = np.asarray(lanes)
+    except ValueError:
+        raise OptionError("lanes", rule, brief(lanes)) from None
     if array.dtype.kind == "b" and array.shape == (count,):
         array = np.flatnonzero(array)
     if array.size == 0 and array.ndim == 1:

@@ -86,7 +86,7 @@ class Hindsight:
     gamma: float = field(default=0.99, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.strategy not in _STRATEGIES:
+        if not isinstance(self.strategy, str) or self.strategy not in _STRATEGIES:
             raise OptionError("strategy", f"be one of {', '.join(_STRATEGIES)}", repr(self.strategy))
         if not is_number(self.k) or not 0 <= self.k < float("inf"):
             raise OptionError("k", "be finite and at least 0", self.k)

@@ -86,7 +86,7 @@ class Inspection:
 
         Returns whether draws were counted before.
         """
-        return self._subject.reader.count_draws(bool(on))
+        return self._subject.reader.count_draws(checks.flag("on", on))
 
     def draw_counts(self, rows: Mapping[str, Any]) -> Array | None:
         """How often each of some rows (``lanes`` and ``serials``, as in a batch) was drawn since ``count_draws``,

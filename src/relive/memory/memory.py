@@ -206,7 +206,7 @@ class Memory:
         >>> with memory.prefetch(256) as batches:  # doctest: +SKIP
         ...     for batch in batches: ...
         """
-        return Prefetch(lambda: self.sample(size), checks.whole("ahead", ahead, 1, 1024))
+        return Prefetch(lambda: self.sample(size), ahead)
 
     def __len__(self) -> int:
         """Steps stored; closing rows do not count."""
@@ -397,7 +397,7 @@ class Memory:
         Args:
             options: ``sampler``, ``window``, ``stack``, ``max_episodes``, ``seed`` and ``threads``, as of a new memory.
         """
-        check_parts(storage=storage)
+        check_parts(required="storage", storage=storage)
         layout = storage.layout()
         lanes = None if layout.bare else layout.lanes
         return cls(layout.schema, layout.lanes * layout.span, lanes, storage=Existing(storage), **options)

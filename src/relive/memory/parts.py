@@ -34,13 +34,13 @@ class Hint:
         raise AttributeError(self._text, name="", obj=None)  # without a name, Python adds no guess of its own
 
 
-def check_parts(**parts: Any) -> None:
-    """Refuse arguments of the wrong type; None is the default of all but the schema."""
+def check_parts(*, required: str = "schema", **parts: Any) -> None:
+    """Refuse arguments of the wrong type; None is the default of all but the one that is required."""
     for name, part in parts.items():
         kind, example = _KINDS[name]
         if isinstance(part, type):
             raise OptionError(name, f"be a {kind.__name__}", brief(part), "Call the class to make one.")
-        if not isinstance(part, kind) and (part is not None or name == "schema"):
+        if not isinstance(part, kind) and (part is not None or name == required):
             raise OptionError(name, f"be a {kind.__name__}", brief(part), f"Pass one, such as {example}.")
 
 

@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeAlias, TypeVar, cast, final
 
-from relive.errors import StorageError
+from relive.errors import OptionError, StorageError
+from relive.memory.checks import whole
 
 __all__ = ["Prefetch"]
 
@@ -29,7 +30,9 @@ class Prefetch(Iterator[_T], Generic[_T]):
     """
 
     def __init__(self, draw: Callable[[], _T], ahead: int) -> None:
-        self._ready: queue.Queue[_Item[_T]] = queue.Queue(maxsize=ahead)
+        if not callable(draw):
+            raise OptionError("draw", "be a function", type(draw).__name__)
+        self._ready: queue.Queue[_Item[_T]] = queue.Queue(maxsize=whole("ahead", ahead, 1, 1024))
         self._stop = threading.Event()
         # The thread holds no reference to this object, so a finalizer and an exit handler stop it.
         thread = threading.Thread(

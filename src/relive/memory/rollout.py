@@ -16,6 +16,7 @@ from relive.memory.rollout_table import Table
 from relive.memory.storage.ground import Storage
 from relive.memory.targets import gae, n_step_returns
 from relive.memory.targets import normalize as normalized
+from relive.messages import brief
 from relive.schema import Column, Schema
 from relive.types import Array, Lanes, Value
 
@@ -168,7 +169,12 @@ class Rollout:
             reward: Rewards ``[n, ...]`` in place of the stored ones, by the name of their value field.
             normalize: Whether to normalise advantages to mean 0 and standard deviation 1, over agents alive.
         """
-        table = self._rows()
+        bootstrap_on_truncation = checks.flag("bootstrap_on_truncation", bootstrap_on_truncation)
+        normalize, table = checks.flag("normalize", normalize), self._rows()
+        for given, kind in ((value, Mapping), (reward, Callable)):
+            if given is not None and not isinstance(given, kind):  # type: ignore[arg-type]
+                name = "value" if kind is Mapping else "reward"
+                raise OptionError(name, "map names to values", type(given).__name__)
         if value is None:
             held = [column.key for column in self.schema if column.key.split("/")[-1] == "value"]
             value = {name: table.fields[name] for name in held}
@@ -242,10 +248,12 @@ class Rollout:
         count, size = checks.whole("count", count, 0, 2**31 - 1), checks.whole("size", size, 1, 2**31 - 1)
         if length is not None:
             length = checks.whole("length", length, 1, 2**31 - 1)
+        if not isinstance(start_fields, (str, tuple, list)):
+            raise OptionError("start_fields", "be names of fields", brief(start_fields))
         first_only = (start_fields,) if isinstance(start_fields, str) else tuple(start_fields)
         table = self._rows()
         for name in first_only:
-            if length is None or name not in table.fields:
+            if length is None or not isinstance(name, str) or name not in table.fields:
                 rule = f"name fields ({', '.join(table.fields)}) of sequences, which have a length"
                 raise OptionError("start_fields", rule, repr(name))
         return self._minibatches(table, count, size, length, first_only)

@@ -15,7 +15,8 @@ import numpy as np
 
 from relive import _core
 from relive.errors import OptionError
-from relive.memory.checks import host, real
+from relive.memory.checks import host, is_number, real
+from relive.messages import brief
 from relive.types import Array, ArrayLike
 
 __all__ = ["discounted_returns", "gae", "n_step_returns", "normalize", "retrace", "td_lambda", "vtrace"]
@@ -129,8 +130,8 @@ def vtrace(
     """
     _check_unit(gamma=gamma, lam=lam)
     for name, bound in (("rho_bar", rho_bar), ("c_bar", c_bar)):
-        if not bound >= 0:
-            raise OptionError(name, "be at least 0", bound)
+        if not is_number(bound) or not bound >= 0:
+            raise OptionError(name, "be at least 0", brief(bound))
     block = _Block(reward, terminated, truncated, mask)
     now, after = block.values(value, next_value)
     weights = block.like("ratio", ratio)
@@ -169,7 +170,7 @@ def normalize(values: ArrayLike, *, mask: ArrayLike | None = None, eps: float = 
     >>> normalize([[1.0, 3.0, 99.0]], mask=[[True, True, False]]).ravel().tolist()
     [-1.0, 1.0, 0.0]
     """
-    array = _real("values", values)
+    array, eps = _real("values", values), real("eps", eps, 0, 1e300)
     counted = np.ones(array.shape, bool) if mask is None else _flags("mask", mask, array.shape)
     if not counted.any():
         return np.zeros_like(array)

@@ -12,7 +12,8 @@ from relive.memory.hindsight import Relabelling
 from relive.memory.packing import pack, unpack
 from relive.memory.samplers import beta_of
 from relive.memory.snapshot import Subject
-from relive.types import ArrayLike
+from relive.messages import brief
+from relive.types import Array, ArrayLike
 
 __all__ = ["Transfer"]
 
@@ -63,12 +64,13 @@ class Transfer:
             NotEnoughRows: As of ``Memory.sample``. Batches that had been drawn are lost.
         """
         size, count = checks.whole("size", size, 1, 2**31 - 1), checks.whole("count", count, 1, 2**31 - 1)
+        first_lane = checks.whole("first_lane", first_lane, 0, 2**62)
         if not self.can_sample_bytes:
             raise OptionError(
                 "window", "give batches that are all alike", f"{self._subject.window} by {self._subject.sampler}"
             )
-        if len(head) % 16:
-            raise OptionError("head", "be a multiple of 16 bytes", len(head))
+        if not isinstance(head, bytes) or len(head) % 16:
+            raise OptionError("head", "be a multiple of 16 bytes", brief(head))
         drawn = self._subject.reader.sample_bytes(
             head, count, size, beta_of(self._subject.sampler, beta, self._subject.reader), self._threads, first_lane
         )
@@ -83,13 +85,16 @@ class Transfer:
             runs: Lane, first serial and count of rows held, ``[n, 3]``. Nothing may overwrite them meanwhile.
             serials: Lane, first serial and count of each run at the receiver; None: as here.
         """
-        layout, table = self._subject.layout, np.asarray(runs, np.int64).reshape(-1, 3)
+        layout, table = self._subject.layout, _runs("runs", runs)
+        named = table if serials is None else _runs("serials", serials)
+        if len(named) != len(table):
+            raise OptionError("serials", f"name each of the {len(table)} runs", len(named))
         tails, heads = self._subject.store.heads()
         for lane, first, count in table.tolist():
             lane = checks.whole("lane", lane, 0, layout.lanes - 1)
             if not (count >= 1 and tails[lane] <= first and first + count <= heads[lane]):
                 raise refusals.stale(0, lane, first, tails, heads)
-        return pack(self._subject.store, layout.schema, table, table if serials is None else serials)  # type: ignore[arg-type]
+        return pack(self._subject.store, layout.schema, table, named)  # type: ignore[arg-type]
 
     def receive_rows(self, rows: bytes) -> int:
         """Append packed rows; returns how many steps were new. Receiving is idempotent: known rows are skipped.
@@ -111,3 +116,13 @@ class Transfer:
                 raise OptionError("rows", f"form episodes that go on at serial {head} of lane {run.lane}", got)
             steps += fresh.steps
         return steps
+
+
+def _runs(name: str, runs: ArrayLike) -> Array:
+    """Lane, first serial and count of runs, ``[n, 3]``."""
+    array = checks.host(name, runs)
+    if array.size == 0:
+        return np.zeros((0, 3), np.int64)
+    if array.dtype.kind not in "iu" or array.ndim > 2 or array.shape[-1:] != (3,):
+        raise OptionError(name, "be whole numbers [n, 3]", f"{array.dtype}{list(array.shape)}")
+    return array.astype(np.int64).reshape(-1, 3)

@@ -8,9 +8,10 @@ from typing import Any, final
 import numpy as np
 
 from relive.errors import OptionError
-from relive.memory.checks import some_lanes
+from relive.memory.checks import real, some_lanes
 from relive.memory.storage import Shared
 from relive.memory.writing import write
+from relive.messages import brief
 from relive.schema import Schema
 from relive.types import Lanes, Value
 
@@ -40,7 +41,9 @@ class Writer:
 
     def __init__(self, storage: Shared | str, lanes: Lanes = None, *, timeout: float = 0.0) -> None:
         storage = Shared(storage) if isinstance(storage, str) else storage
-        deadline = time.monotonic() + timeout
+        if not isinstance(storage, Shared):
+            raise OptionError("storage", "be Shared, or its name", brief(storage))
+        deadline = time.monotonic() + real("timeout", timeout, 0, 1e9)
         while not storage.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         self._ground = storage.open(None)

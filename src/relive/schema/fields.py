@@ -78,7 +78,9 @@ class Field:
             raise SchemaError("dtype", "be boolean, whole or float of at most 8 bytes", dtype, "Encode it as numbers.")
         if math.prod(int(n) for n in shape) * dtype.itemsize > _MOST_BYTES:
             raise SchemaError("shape", f"take at most {_MOST_BYTES} bytes", self.shape, "Store less in a row.")
-        if self.role not in (None, "observed", "action", "reward", "plain"):
+        if self.role is not None and (
+            not isinstance(self.role, str) or self.role not in ("observed", "action", "reward", "plain")
+        ):
             raise SchemaError("role", "be 'observed', 'action', 'reward', 'plain' or None", repr(self.role))
         object.__setattr__(self, "shape", tuple(int(n) for n in shape))
         object.__setattr__(self, "dtype", dtype.newbyteorder("="))
@@ -207,6 +209,8 @@ class Schema:
         """
         columns = list(self.columns)
         for key, field in fields.items():
+            if not isinstance(field, Field):
+                raise SchemaError(key, "be a Field", repr(field))
             *above, name = key.split("/")
             columns.append(make_column(name, field, tuple(above), (), carried=name.startswith("next_")))
         return join_columns(columns, self.agents)
@@ -225,7 +229,7 @@ class Schema:
 
     def __getitem__(self, key: str) -> Column:
         for column in self.columns:
-            if column.key == key:
+            if isinstance(key, str) and column.key == key:
                 return column
         raise SchemaError("field", f"be one of {', '.join(c.key for c in self.columns)}", repr(key))
 

@@ -50,6 +50,9 @@ def agent_fields(
     float64: bool,
 ) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
     """Stacked fields of every group, and the agents of each."""
+    for name, value in (("obs", obs), ("action", action), ("groups", {} if groups is None else groups)):
+        if not isinstance(value, Mapping):
+            raise SchemaError(name, "be a mapping by agents' or groups' names", type(value).__name__)
     if not obs or set(obs) != set(action):
         raise SchemaError("obs and action", "name the same agents", f"{sorted(obs)} and {sorted(action)}")
     members = by_kind(obs, action) if groups is None else _as_named(obs, action, groups)
