@@ -1,0 +1,143 @@
+"""Run folders whose files were changed, also with right checksums: an error of ours, or a run that is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+from small_runs import checksum_of
+
+import relive as rl
+from relive.agents.maddpg import MADDPGConfig
+from relive.errors import ReliveError
+from relive.training import checkpoint
+from relive.training.config_file import describe_run
+from relive.training.curves import draw_runs
+from relive.training.loggers import read_metrics
+from relive.training.replay import load_run
+from relive.training.status import read_status
+from relive.web.runs import Runs
+
+VALUES: list[Any] = [
+    None, 0, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x", "../..", "/etc/passwd", "a" * 5000, "\udfff", [], {},
+    [[]], True, "ray://198.51.100.7:1", "os:system", ["wandb"], ["os"],
+]  # fmt: skip
+FILES = ("config.toml", "checkpoint.json", "metrics.jsonl", "status.json", "state-0.safetensors", "state-1.safetensors")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    config = MADDPGConfig(hidden=(8,), batch_size=16, learning_starts=50, capacity=1000)
+    rl.train(
+        config, "simple", folder=folder, steps=200, num_envs=4, eval_every=100, eval_episodes=2, video=False, log=()
+    )
+    return folder
+
+
+@pytest.fixture
+def _little_memory() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 30), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def changed_bytes(data: bytes, random: np.random.Generator) -> bytes:
+    found = bytearray(data)
+    for _ in range(random.integers(1, 5)):
+        at = int(random.integers(0, len(found) + 1))
+        ways = (random.bytes(1), b"", random.bytes(9), b'"', b"{" * 2000, b"9" * 5000)
+        found[at : at + int(random.integers(0, 9))] = ways[random.integers(0, len(ways))]
+    return bytes(found)
+
+
+def changed_value(value: Any, random: np.random.Generator) -> Any:
+    """The same data with one part changed."""
+    if isinstance(value, dict) and value and random.random() < 0.8:
+        key = str(random.choice(sorted(value)))
+        if random.random() < 0.15:
+            return {name: part for name, part in value.items() if name != key}
+        return {**value, key: changed_value(value[key], random)}
+    if isinstance(value, list) and value and random.random() < 0.5:
+        return [changed_value(value[0], random), *value[1:]]
+    return VALUES[random.integers(0, len(VALUES))]
+
+
+def toml_of(data: dict[str, Any]) -> str:
+    def text(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{json.dumps(key)} = {text(part)}" for key, part in value.items()) + "}"
+        if isinstance(value, list):
+            return f"[{', '.join(map(text, value))}]"
+        if isinstance(value, float):
+            return repr(value)
+        return '"none"' if value is None else json.dumps(value)
+
+    return "\n".join(f"{json.dumps(key)} = {text(value)}" for key, value in data.items()) + "\n"
+
+
+def change(folder: Path, random: np.random.Generator) -> None:
+    """One file changed: any bytes, or its meaning with a checksum that fits."""
+    name = str(random.choice([each for each in FILES if (folder / each).exists()]))
+    path = folder / name
+    if random.random() < 0.5:
+        path.write_bytes(changed_bytes(path.read_bytes(), random))
+    elif name == "config.toml":
+        settings = changed_value(tomllib.loads(path.read_text()), random)
+        path.write_text(toml_of(settings if isinstance(settings, dict) else {"x": settings}), errors="replace")
+    elif name == "checkpoint.json":
+        counters = json.loads(path.read_text())
+        del counters["checksum"]
+        counters = changed_value(counters, random)
+        if isinstance(counters, dict):
+            counters["checksum"] = checksum_of(counters)
+        path.write_text(json.dumps(counters))
+    elif name.endswith(".safetensors"):
+        tensors = load(path.read_bytes())
+        key = str(random.choice(sorted(tensors)))
+        ways = (tensors[key].reshape(-1)[:1], tensors[key].astype(np.float16), np.zeros((0, 3)), tensors[key] * np.nan)
+        path.write_bytes(save({**tensors, key: ways[random.integers(0, len(ways))]}))
+        counters = json.loads((folder / "checkpoint.json").read_text())
+        del counters["checksum"]
+        counters["state"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        (folder / "checkpoint.json").write_text(json.dumps({**counters, "checksum": checksum_of(counters)}))
+    else:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines[0] = changed_value(lines[0], random)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("_little_memory")
+@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.slow)])
+def test_changed_run_folders(trained: Path, tmp_path: Path, count: int) -> None:
+    random, refused, folder = np.random.default_rng(count), 0, tmp_path / "runs" / "run"
+    looks: tuple[Callable[[Path], Any], ...] = (
+        describe_run, read_metrics, read_status, checkpoint.load_memory, load_run,
+        lambda run: draw_runs([run], tmp_path / "plot.png"),
+    )  # fmt: skip
+    for number in range(count):
+        shutil.copytree(trained, folder)
+        change(folder, random)
+        for look in looks[: 5 + (number % 20 == 0)]:  # drawing takes longer than all else
+            try:
+                look(folder)
+            except ReliveError:
+                refused += 1
+        runs = Runs(folder.parent)
+        for shown in (runs.listed(), runs.about("run"), runs.curve("run", "return")):
+            json.dumps(shown, allow_nan=False).encode()
+        shutil.rmtree(folder)
+        assert not {path.name for path in tmp_path.rglob("*")} - {"runs", "plot.png"}
+    assert refused > count // 2
