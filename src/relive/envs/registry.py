@@ -74,7 +74,7 @@ def registered(name: str) -> Entry | None:
     return _ENTRIES.get(name)
 
 
-def make(name: str, num_envs: int = 1, **options: Any) -> Env:
+def make(name: str, /, num_envs: int = 1, **options: Any) -> Env:
     """Vectorised environments by name.
 
     Besides the registered names: ``marines_5v6`` and any other sizes, ``MarineMicro_MvsM_4``; ``CartPole-v1`` (or
@@ -107,7 +107,7 @@ def make(name: str, num_envs: int = 1, **options: Any) -> Env:
     return made
 
 
-def make_drawable(name: str, **options: Any) -> Env:
+def make_drawable(name: str, /, **options: Any) -> Env:
     """One environment that can be rendered, if possible: Gymnasium's and PettingZoo's get ``render_mode``."""
     options.pop("pool", None)
     name = full_name(name)

@@ -9,12 +9,16 @@ from relive import envs
 from relive.agents.interface import Algorithm
 from relive.envs.interface import Env
 from relive.envs.one_agent import OneAgent
+from relive.errors import OptionError
 
 __all__ = ["make_drawable_env", "make_env"]
 
 
 def make_env(algorithm: Algorithm, name: str, num_envs: int, options: Mapping[str, Any]) -> Env:
     """Vectorised environments by name; without the agent axis for single-agent algorithms."""
+    if "num_envs" in options:
+        remedy = "Set num_envs of the run (--num-envs)."
+        raise OptionError("option", "not be num_envs", repr(options["num_envs"]), remedy)
     return _seen_by(algorithm, envs.make(name, num_envs=num_envs, **options))
 
 
