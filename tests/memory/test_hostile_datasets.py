@@ -114,7 +114,7 @@ def test_an_hdf5_file_that_claims_more_than_it_holds(files: Path, chunks: Any) -
     assert "unfold" in refused(files / "set").problem.rule
 
 
-@pytest.mark.parametrize("how", ["external", "virtual", "external link", "soft link"])
+@pytest.mark.parametrize("how", ["external", "virtual", "external link", "link to a pipe", "soft link"])
 def test_hdf5_files_hold_their_own_bytes(files: Path, how: str) -> None:
     """External storage once read a system file into a memory."""
     (files / "secret").write_bytes(b"s" * 400)
@@ -130,6 +130,9 @@ def test_hdf5_files_hold_their_own_bytes(files: Path, how: str) -> None:
                 layout = h5py.VirtualLayout((count,), "f8")
                 layout[:] = h5py.VirtualSource(str(files / "other.hdf5"), "rewards", (25,))[:count]
                 file.create_virtual_dataset(name, layout)
+            elif how == "link to a pipe":
+                os.mkfifo(path.with_name("pipe"))
+                file[name] = h5py.ExternalLink(str(path.with_name("pipe")), "rewards")
             elif how == "external link":
                 file[name] = h5py.ExternalLink(str(files / "other.hdf5"), "rewards")
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,10 @@ def read(path: Path, infos: tuple[str, ...], float64: bool) -> tuple[Schema, Ite
     with h5py.File(path, "r") as file:
         names = [*_NAMES.values(), "terminals", "timeouts", "next_observations"]
         names += [f"infos/{name}" for name in infos]
-        budget = Budget(path)
-        arrays = {name: hdf5_dataset(file, name, budget)[()] for name in names if name in file}
+        budget, arrays = Budget(path), {}
+        for name in names:
+            with suppress(KeyError):
+                arrays[name] = hdf5_dataset(file, name, budget)[()]
     return from_arrays(path, arrays, infos, float64=float64)
 
 
