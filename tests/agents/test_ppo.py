@@ -13,6 +13,7 @@ from lonely_world import lonely
 from mappo_plain import Player
 from ppo_plain import PlainPPO
 
+import relive as rl
 from relive.agents.ppo import PPOConfig
 from relive.agents.registry import find
 from relive.errors import OptionError
@@ -92,7 +93,7 @@ def test_the_same_seed_gives_the_same_parameters(settings: dict[str, Any]) -> No
 
 def test_rows_hold_what_the_algorithm_needs_and_nothing_else() -> None:
     env, memory, _ = ready({})
-    assert memory.schema == env.schema.with_fields(log_prob=memory.schema["log_prob"], value=memory.schema["value"])
+    assert memory.schema == env.schema.with_fields(log_prob=rl.Field(), value=rl.Field())
     _, memory, _ = ready(GRU, actions="box")
     own = [column.key for column in memory.schema]
     assert own == ["obs", "action", "reward", "log_prob", "value", "raw_action", "policy_state", "value_state"]
