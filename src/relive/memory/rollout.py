@@ -171,10 +171,10 @@ class Rollout:
         """
         bootstrap_on_truncation = checks.flag("bootstrap_on_truncation", bootstrap_on_truncation)
         normalize, table = checks.flag("normalize", normalize), self._rows()
-        for given, kind in ((value, Mapping), (reward, Callable)):
-            if given is not None and not isinstance(given, kind):  # type: ignore[arg-type]
-                name = "value" if kind is Mapping else "reward"
-                raise OptionError(name, "map names to values", type(given).__name__)
+        if value is not None and not isinstance(value, Mapping):
+            raise OptionError("value", "be a mapping from names of value fields to values", type(value).__name__)
+        if reward is not None and not callable(reward):
+            raise OptionError("reward", "be a function of a value field's name and its rewards", type(reward).__name__)
         if value is None:
             held = [column.key for column in self.schema if column.key.split("/")[-1] == "value"]
             value = {name: table.fields[name] for name in held}

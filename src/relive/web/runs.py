@@ -48,7 +48,8 @@ class Runs:
         """All of them, newest first."""
         folders = list(self._folders())
         with self._lock:
-            self._metrics = {folder: known for folder, known in self._metrics.items() if folder in set(folders)}
+            for gone in self._metrics.keys() - set(folders):
+                del self._metrics[gone]
         return sorted(map(self._about, folders), key=lambda run: -run["updated"])
 
     def folder(self, name: str) -> Path:
