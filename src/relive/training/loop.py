@@ -419,9 +419,8 @@ def sharded_memory(config: RunConfig, folder: Path, template: Experience, source
         remedy = "A rollout needs a single policy; actors on a cluster act with stale ones."
         raise OptionError("cluster", "be empty for an algorithm that learns from rollouts", config.cluster, remedy)
     connect(config.cluster)
-    kept = (
-        None if config.durability == "none" else run_files.path_inside(folder, "shards")
-    )  # beside checkpoints, which are what runs resume
+    # Beside checkpoints, which are what runs resume.
+    kept = None if config.durability == "none" else run_files.path_inside(folder, "shards")
     options: dict[str, Any] = {"shards": config.shards, "seed": config.seed, "durability": config.durability}
     return ShardedMemory(template, source=source, folder=kept, **options)
 
