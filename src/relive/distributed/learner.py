@@ -38,7 +38,7 @@ class Restart(NamedTuple):
     held: int
     """Steps that it held before, as last known."""
     kept: int
-    """Steps that it was restored with, or has received since."""
+    """Steps that it was restored with."""
 
 
 @final
@@ -56,6 +56,8 @@ class _View:
     heard: float = 0.0
     known: int = 0
     """The last known epoch, also if it is over."""
+    held: int = 0
+    """Its steps when it last answered."""
     over: set[int] = field(default_factory=set)
     """Earlier epochs, whose answers may still arrive."""
     updates: list[Update] = field(default_factory=list)
@@ -350,15 +352,14 @@ class ShardLearner(Iterator[Batch]):
         """Update a shard's state; returns False for an answer from before its restart."""
         if head["epoch"] in view.over:
             return False
-        name = f"shard-{view.index}"
-        held = self.tally.held.get(name, [0, 0])[1]
         self.tally.join(head["tally"])
         if head["epoch"] != view.known:
             view.updates = [update for update in view.updates if update.epoch == head["epoch"]]
             if view.known:
                 view.over.add(view.known)
-                self.restarts.append(Restart(view.index, held, self.tally.held[name][1]))
+                self.restarts.append(Restart(view.index, view.held, head["restored"]))
             view.known = head["epoch"]
+        view.held = head["held"]
         view.epoch, view.total, view.least = head["epoch"], head["total"], head["least"]
         view.heard, view.away = time.monotonic(), False
         return True

@@ -86,6 +86,8 @@ class Shard:
         """Held while rows are drawn or given priorities, so that draws have their numbers in order."""
         self._saving = threading.Lock()
         self._failure = ""
+        self._restored = len(self.memory)
+        """The steps that it began with."""
         self._note_held()
         if spec.durability != "none":
             self._keep()
@@ -260,6 +262,8 @@ class Shard:
             "total": total,
             "least": least,
             "segment": self.segment,
+            "restored": self._restored,
+            "held": len(self.memory),
             "tally": self.tally.plain(),
         }
 
