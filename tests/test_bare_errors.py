@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 
 import relive as rl
+from hostile_values import HOSTILE
 from relive.errors import ReliveError
 
-HOSTILE: list[Any] = [
-    None, float("nan"), float("inf"), np.zeros(0), np.zeros((2, 3, 4)), np.array(["x"]), 2**63, -1, "a\0b", [[[]]],
-    [[1], [2, 3]], object(), {}, True, 1.5,
-]  # fmt: skip
 LATER = {"agents", "distributed", "envs", "errors", "load_policy", "resume", "serve", "targets", "train"}
 """Modules, and what trains or serves."""
 NO_CALLS = {"Batch", "Group", "Sampler", "Window"}

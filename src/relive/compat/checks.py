@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, final
 
 import numpy as np
 
 from relive.errors import OptionError, Problem, StepError
+from relive.memory.checks import flag
 from relive.memory.steps import value_of
+from relive.messages import brief
 from relive.schema import Column
 from relive.types import Array
 
-__all__ = ["at_least", "flags_of", "index", "per_environment", "plain", "stored", "within"]
+__all__ = [
+    "NoSuchIndex",
+    "array",
+    "at_least",
+    "flags_of",
+    "index",
+    "names",
+    "per_environment",
+    "plain",
+    "stored",
+    "switch",
+    "within",
+]
+
+
+@final
+class NoSuchIndex(OptionError, IndexError):
+    """An index that means nothing; NumPy and PyTorch raise IndexError."""
 
 
 def at_least(name: str, value: Any, least: int) -> int:
     """A whole number that is large enough."""
     whole = isinstance(value, (int, np.integer)) or (isinstance(value, (float, np.floating)) and value == value // 1)
-    if isinstance(value, bool) or not whole or value < least:
+    if isinstance(value, bool) or not whole or not least <= value < 2**62:
         raise OptionError(name, f"be a whole number of at least {least}", repr(value))
     return int(value)
+
+
+def switch(name: str, value: Any) -> bool:
+    """Whether something is wanted; None is no."""
+    return False if value is None else flag(name, value)
 
 
 def per_environment(buffer_size: int, n_envs: int) -> int:
@@ -49,16 +73,32 @@ def plain(value: Any) -> Any:
     return value.detach().cpu().numpy() if hasattr(value, "detach") else value
 
 
+def array(value: Any) -> Array:
+    """The value as an array; an empty one of objects if its parts do not form one."""
+    try:
+        return np.asarray(plain(value))
+    except (ValueError, TypeError, RuntimeError):
+        return np.empty(0, object)
+
+
+def names(name: str, value: Any) -> list[str]:
+    """Different names, at least one."""
+    found = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else []
+    if not found or not all(isinstance(one, str) for one in found) or len(set(found)) < len(found):
+        raise OptionError(name, "be different names, at least one", brief(value))
+    return found
+
+
 def flags_of(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     """Flags as booleans, given as such or as the numbers 0 and 1."""
-    array = np.asarray(plain(value))
-    if array.dtype.kind not in "biuf" or array.shape != shape:
+    given = array(value)
+    if given.dtype.kind not in "biuf" or given.shape != shape:
         remedy = "Every environment needs its own." if shape else ""
-        got = f"{array.dtype}{list(array.shape)}"
+        got = f"{given.dtype}{list(given.shape)}"
         raise StepError((Problem(name, f"be flags of shape {list(shape)}", got, remedy),))
-    flags = array.astype(bool)
-    if array.dtype.kind != "b" and not (array == flags).all():
-        raise StepError((Problem(name, "be 0 or 1", str(array[array != flags].flat[0])),))
+    flags = given.astype(bool)
+    if given.dtype.kind != "b" and not (given == flags).all():
+        raise StepError((Problem(name, "be 0 or 1", str(given[given != flags].flat[0])),))
     return flags
 
 
@@ -72,22 +112,22 @@ def within(name: str, space: Any, value: Any) -> None:
     inner = getattr(space, "spaces", None)
     if inner is not None:  # what is missing, or not nested alike, is refused when it is stored
         parts = inner if isinstance(inner, Mapping) else dict(enumerate(inner))
-        given = value if isinstance(value, Mapping) else dict(enumerate(value)) if isinstance(value, tuple) else {}
+        nest = value if isinstance(value, Mapping) else dict(enumerate(value)) if isinstance(value, tuple) else {}
         for key, below in parts.items():
-            if key in given:
-                within(f"{name}/{key}", below, given[key])
+            if key in nest:
+                within(f"{name}/{key}", below, nest[key])
         return
     counts = getattr(space, "nvec", getattr(space, "n", None) if getattr(space, "shape", None) == () else None)
     if counts is None:
         return
     first = np.asarray(getattr(space, "start", 0))
-    array = np.asarray(plain(value))
-    if array.dtype.kind not in "iuf" or array.shape[array.ndim - first.ndim :] != first.shape:
+    given = array(value)
+    if given.dtype.kind not in "iuf" or given.shape[given.ndim - first.ndim :] != first.shape:
         return  # what is stored is checked again, shape by shape
-    if first.ndim == 0 and array.size and array.min() >= first and array.max() < first + counts:
+    if first.ndim == 0 and given.size and given.min() >= first and given.max() < first + counts:
         return
-    wrong = (array < first) | (array >= first + counts)
+    wrong = (given < first) | (given >= first + counts)
     if wrong.any():
         at = tuple(np.argwhere(wrong)[0])
-        low, high = (np.broadcast_to(bound, array.shape)[at] for bound in (first, first + counts - 1))
-        raise StepError((Problem(name, f"be from {low} to {high}", str(array[at])),))
+        low, high = (np.broadcast_to(bound, given.shape)[at] for bound in (first, first + counts - 1))
+        raise StepError((Problem(name, f"be from {low} to {high}", str(given[at])),))

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar, cast
 from relive.atomic_files import sync_folder
 from relive.errors import OptionError, ReliveError, SnapshotError
 from relive.memory import Memory
+from relive.memory.checks import path
 from relive.memory.copying import packed, unpacked
 from relive.memory.snapshot.manifest import digest
 from relive.memory.storage.forks import tell_of_forks
@@ -82,7 +83,7 @@ class Saveable(ABC):
 
         Another thread that stores meanwhile waits until the rows are saved.
         """
-        folder = Path(folder)
+        folder = path("folder", folder)
         folder.mkdir(parents=True, exist_ok=True)
         rows = f"rows-{secrets.token_hex(8)}"
         with self._lock:
@@ -109,7 +110,7 @@ class Saveable(ABC):
             SnapshotError: If what is there cannot be loaded. Nothing is changed then.
             OptionError: If it is of another buffer. Nothing is changed then.
         """
-        folder = Path(folder)
+        folder = path("folder", folder)
         note = _read_note(folder / _NOTE)
         if note["kind"] != type(self).__name__:
             raise OptionError("folder", f"hold a {type(self).__name__}", note["kind"], "Make a buffer of that kind.")

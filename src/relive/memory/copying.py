@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from relive.errors import OptionError
+from relive.messages import brief
 
 __all__ = ["packed", "unpacked"]
 
@@ -29,6 +30,8 @@ def packed(save: Callable[[str], None]) -> dict[str, Any]:
 @contextmanager
 def unpacked(files: Mapping[str, Any]) -> Iterator[Path]:
     """A temporary folder with these files."""
+    if not isinstance(files, Mapping) or not all(isinstance(file, str) for file in files):
+        raise OptionError("state", "be a dict of byte arrays by file name", brief(files))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         for file, content in files.items():
@@ -36,5 +39,8 @@ def unpacked(files: Mapping[str, Any]) -> Iterator[Path]:
             if not path.is_relative_to(folder):
                 raise OptionError("state", "name files below one folder", repr(file))
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(np.asarray(content, np.uint8).tobytes())
+            try:
+                path.write_bytes(np.asarray(content, np.uint8).tobytes())
+            except (OSError, ValueError, TypeError, OverflowError) as error:
+                raise OptionError("state", f"have bytes that are the file {file!r}", error) from None
         yield folder

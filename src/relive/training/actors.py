@@ -175,8 +175,6 @@ class ActorProcesses:
         if not isinstance(memory, Memory):
             remedy = "A rollout needs a single policy; actor processes act with stale ones."
             raise OptionError("actors", "be 0 for an algorithm that learns from rollouts", run.actors, remedy)
-        if run.num_envs % run.actors:
-            raise OptionError("num_envs", f"be a multiple of the {run.actors} actors", run.num_envs)
         self.obs: Mapping[str, Any] = {}
         self._env, self._algorithm, self._run, self._name = env, algorithm, run, name
         self._schedule = algorithm.schedule(run.num_envs)

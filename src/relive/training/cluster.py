@@ -24,7 +24,7 @@ from relive.agents.interface import Algorithm, Weights
 from relive.distributed import Shards
 from relive.distributed.ray_start import import_ray
 from relive.envs.dice import seeds
-from relive.errors import OptionError, RunError
+from relive.errors import RunError
 from relive.learn import kernels
 from relive.training.callbacks import RunState
 from relive.training.collect import ActorTask, Collected, Going, act_and_append
@@ -38,7 +38,8 @@ __all__ = ["ClusterActors"]
 
 _EXCHANGE = 0.03  # seconds between two calls to an actor, at least
 _EXCHANGE_SHARE = 3e-3  # seconds more for each actor, so that calls cost the learner a tenth of its time at most
-_AWAY = 30.0  # seconds after which an actor that does not answer is replaced
+_AWAY = 60.0  # seconds after which an actor that does not answer is replaced
+_STARTING = 600.0  # seconds that one may need to start, on a busy machine
 _NAP = 1e-3
 _ROUNDS = 2  # steps of all environments that actors may be ahead of the learner, at least
 _AHEAD = 2.0  # calls' worth of steps that they may be ahead, by how fast they were lately
@@ -151,8 +152,6 @@ class ClusterActors:
     """A collector whose actors are on a cluster and write to shards."""
 
     def __init__(self, env: str, algorithm: Algorithm, run: RunConfig, memory: ShardedMemory, state: RunState) -> None:
-        if run.num_envs % run.actors:
-            raise OptionError("num_envs", f"be a multiple of the {run.actors} actors", run.num_envs)
         self.obs: Mapping[str, Any] = {}
         self._env, self._algorithm, self._run, self._memory, self._state = env, algorithm, run, memory, state
         self._schedule = algorithm.schedule(run.num_envs)
@@ -262,9 +261,10 @@ class ClusterActors:
             return None
         done, _ = ray.wait([seat.call], timeout=0)
         if not done:
-            if time.monotonic() - seat.asked > _AWAY:
+            patience = _STARTING if seat.counts is None else _AWAY
+            if time.monotonic() - seat.asked > patience:
                 ray.kill(seat.handle)
-                self._replace(index, seat, f"did not answer for {_AWAY:.0f} s")
+                self._replace(index, seat, f"did not answer for {patience:.0f} s")
             return None
         call, seat.call = seat.call, None
         try:

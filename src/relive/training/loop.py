@@ -185,6 +185,8 @@ class _Run:
         if not device_is_here(config.device):
             remedy = "Take another (--device cpu)."
             raise OptionError("device", "be one that torch finds here", repr(config.device), remedy)
+        if config.actors and config.num_envs % config.actors:
+            raise OptionError("num_envs", f"be a multiple of the {config.actors} actors", config.num_envs)
         check_installed(config.log)
         self._name, self._algorithm, self.config, self._folder = name, algorithm, config, folder
         self._progress, self._callbacks = progress, tuple(callbacks)
@@ -255,10 +257,14 @@ class _Run:
 
     def go(self) -> Result:
         """Train until all steps are taken or the run is interrupted; keeps the folder's status current."""
-        with recorded(self._folder) as status, published(self._folder, self._view()):
-            found = self._go()
-            status.state = "done" if found.steps >= self.config.steps and not found.interrupted else "stopped"
-        return found
+        try:
+            with recorded(self._folder) as status, published(self._folder, self._view()):
+                found = self._go()
+                status.state = "done" if found.steps >= self.config.steps and not found.interrupted else "stopped"
+            return found
+        finally:
+            if self._shared is not None and isinstance(self._memory, Memory):
+                self._memory.close()
 
     def _view(self) -> View:
         """The view of the run that others may query."""

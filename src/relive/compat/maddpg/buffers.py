@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
-from relive.compat.checks import at_least, flags_of, plain, stored
+from relive.compat.checks import array, at_least, flags_of, plain, stored
 from relive.compat.drawing import seed_of
 from relive.compat.saving import Saveable, exclusive
 from relive.errors import MissingExtra, OptionError, Problem, StepError
 from relive.memory import Memory, Uniform
+from relive.memory.checks import flag
+from relive.messages import brief
 from relive.schema import Field, Schema
 from relive.types import Array
 
@@ -31,6 +34,9 @@ class Buffer(Saveable):
     """
 
     def __init__(self, args: Any, *, seed: int | None = None, dones: bool = False, dtype: Any = "float32") -> None:
+        for name in ("buffer_size", "n_agents", "obs_shape", "action_shape"):
+            if not hasattr(args, name):
+                raise OptionError("args", f"have {name}", brief(args))
         self.args, self.size = args, at_least("buffer_size", args.buffer_size, 1)
         fields: dict[str, Any] = {}
         for name in ("obs_shape", "action_shape"):
@@ -39,9 +45,9 @@ class Buffer(Saveable):
         for i in range(args.n_agents):
             seen, done = _plain((args.obs_shape[i],), dtype), _plain((args.action_shape[i],), dtype)
             fields |= {f"o_{i}": seen, f"u_{i}": done, f"r_{i}": _plain((), dtype), f"o_next_{i}": seen}
-        if dones:
+        self._dones = flag("dones", dones)
+        if self._dones:
             fields["done"] = _plain((args.n_agents,), "bool")
-        self._dones = dones
         self._schema = Schema(reward=None, **fields)
         self._adopt(self._make(seed_of(seed)), {"count": 0})
 
@@ -72,9 +78,11 @@ class Buffer(Saveable):
             done: Whether it ended the episode, other than by a time limit, for all agents or for each; kept if the
                 buffer keeps ``dones``.
         """
-        ended = flags_of("done", done, (self.args.n_agents,) if np.ndim(done) else ())
+        ended = flags_of("done", done, (self.args.n_agents,) if array(done).ndim else ())
         step: dict[str, Any] = {}
         for name, values in (("o", o), ("u", u), ("r", r), ("o_next", o_next)):
+            if not isinstance(values, Sequence) and not getattr(values, "ndim", 0):
+                raise StepError((Problem(name, "be a list of the agents' values", brief(values)),))
             if len(values) < self.args.n_agents:
                 rule = f"hold one value for each of {self.args.n_agents} agents"
                 raise StepError((Problem(name, rule, str(len(values))),))
@@ -119,9 +127,10 @@ class PackedMemory:
     """Steps as rows ``[s, a, r, s_]`` of one matrix."""
 
     def __init__(self, s_dim: int, a_dim: int, capacity: int, *, seed: int | None = None) -> None:
-        self.s_dim, self.a_dim, self.capacity = s_dim, a_dim, at_least("capacity", capacity, 2)
-        self.pointer = 0
-        self._memory = Memory(Schema(reward=None, row=_plain((2 * s_dim + a_dim + 1,))), capacity, seed=seed_of(seed))
+        self.s_dim, self.a_dim = at_least("s_dim", s_dim, 1), at_least("a_dim", a_dim, 1)
+        self.capacity, self.pointer = at_least("capacity", capacity, 2), 0
+        schema = Schema(reward=None, row=_plain((2 * self.s_dim + self.a_dim + 1,)))
+        self._memory = Memory(schema, self.capacity, seed=seed_of(seed))
 
     @property
     def memory(self) -> Array:
@@ -160,10 +169,10 @@ class ReplayMemory:
     def __init__(
         self, n_s: int, n_a: int, *, memory_size: int = 10_000, batch_size: int = 64, seed: int | None = None
     ) -> None:
-        self.n_s, self.n_a = n_s, n_a
-        self.MEMORY_SIZE, self.BATCH_SIZE = memory_size, batch_size
-        fields = {"s": _plain((n_s,)), "a": _plain((), "uint8" if n_a <= 256 else "int64"), "r": _plain()}
-        fields |= {"done": _plain((), "bool"), "s_": _plain((n_s,))}
+        self.n_s, self.n_a = at_least("n_s", n_s, 1), at_least("n_a", n_a, 1)
+        self.MEMORY_SIZE, self.BATCH_SIZE = memory_size, at_least("batch_size", batch_size, 1)
+        fields = {"s": _plain((self.n_s,)), "a": _plain((), "uint8" if self.n_a <= 256 else "int64"), "r": _plain()}
+        fields |= {"done": _plain((), "bool"), "s_": _plain((self.n_s,))}
         schema = Schema(reward=None, **fields)
         self._memory = Memory(schema, memory_size, sampler=Uniform(replace=False), seed=seed_of(seed))
         self.all_s, self.all_a, self.all_r, self.all_done, self.all_s_ = (self._memory.slots(name) for name in fields)
@@ -176,7 +185,7 @@ class ReplayMemory:
 
     def add_memo(self, s: Any, a: Any, r: Any, done: Any, s_: Any) -> None:
         """Store a step; once all places are used, the oldest makes room."""
-        action = np.asarray(plain(a))
+        action = array(a)
         if action.dtype.kind not in "iu" or action.size != 1 or not 0 <= action.reshape(()) < self.n_a:
             raise StepError((Problem("a", f"be a whole number from 0 to {self.n_a - 1}", repr(a)),))
         ended = flags_of("done", done, ())

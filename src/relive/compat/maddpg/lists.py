@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.compat.checks import at_least, flags_of, plain
+from relive.compat.checks import array, at_least, flags_of, plain
 from relive.compat.drawing import seed_of
 from relive.compat.nests import in_nest
 from relive.errors import NotEnoughRows, Problem, StepError
@@ -37,7 +37,7 @@ class ReplayBuffer:
 
     def push(self, state: Any, action: Any, reward: Any, next_state: Any, done: Any) -> None:
         """Store a transition; once there are ``capacity``, the oldest makes room."""
-        ended = flags_of("done", done, np.shape(done))
+        ended = flags_of("done", done, array(done).shape)
         step = dict(zip(_NAMES, (state, action, reward, next_state, ended), strict=True))
         flags = {"terminated": bool(ended.all()), "truncated": False}
         memory, fields = self._memory, self._fields
@@ -132,11 +132,11 @@ def _like(name: str, value: Any) -> Any:
         return {key: _like(f"{name}/{key}", inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)) and _ragged(value):
         return tuple(_like(f"{name}/{place}", inner) for place, inner in enumerate(value))
-    array = np.asarray(plain(value))
-    if array.dtype.kind not in "biuf":
+    given = array(value)
+    if given.dtype.kind not in "biuf":
         raise StepError((Problem(name, "be numbers", type(value).__name__),))
-    dtype = "float32" if array.dtype.kind == "f" or name == "reward" else array.dtype
-    return Field(array.shape, dtype, role="plain")
+    dtype = "float32" if given.dtype.kind == "f" or name == "reward" else given.dtype
+    return Field(given.shape, dtype, role="plain")
 
 
 def _ragged(values: Any) -> bool:

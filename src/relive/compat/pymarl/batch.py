@@ -10,10 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from relive.compat.checks import at_least
 from relive.compat.pymarl.indexing import Some, counted, parsed
-from relive.compat.pymarl.scheme import Preprocess, Scheme, UnknownName, completed, shape_of, type_of
+from relive.compat.pymarl.scheme import (
+    Preprocess,
+    Scheme,
+    SchemeProblem,
+    UnknownName,
+    completed,
+    device_of,
+    shape_of,
+    type_of,
+)
 from relive.compat.pymarl.transforms import OneHot
 from relive.compat.pymarl.values import as_array, as_tensor, fits
+from relive.errors import OptionError
+from relive.messages import brief
 from relive.types import Array
 
 __all__ = ["EpisodeBatch", "chosen"]
@@ -42,11 +54,13 @@ class EpisodeBatch:
         preprocess: Preprocess | None = None,
         device: Any = "cpu",
     ) -> None:
+        if not isinstance(scheme, Mapping):
+            raise SchemeProblem("scheme", "be a dict", brief(scheme))
         self.groups = groups
-        self.batch_size = batch_size
-        self.max_seq_length = max_seq_length
+        self.batch_size = at_least("batch_size", batch_size, 0)
+        self.max_seq_length = at_least("max_seq_length", max_seq_length, 0)
         self.preprocess = {} if preprocess is None else preprocess
-        self.device = device
+        self.device = device_of(device)
         self._targets: dict[str, tuple[torch.Tensor, Any, int]] = {}
         self.scheme: Scheme = dict(scheme)
         if data is not None:
@@ -64,7 +78,7 @@ class EpisodeBatch:
         preprocess: Preprocess | None = None,
     ) -> None:
         """Make tensors of zeros for a scheme and what is made from its values."""
-        for name, about in completed(scheme, groups, preprocess or {}).items():
+        for name, about in completed(scheme, groups, {} if preprocess is None else preprocess).items():
             shape, dtype = shape_of(about, groups), type_of(about)
             const = about.get("episode_const", False)
             part = self.data.episode_data if const else self.data.transition_data
@@ -76,9 +90,11 @@ class EpisodeBatch:
 
     def extend(self, scheme: Mapping[str, Any], groups: Mapping[str, int] | None = None) -> None:
         """Add values to the scheme, zero everywhere."""
-        known = {} if groups is None else groups
-        self.groups = {**self.groups, **known}
-        self._setup_data(scheme, self.groups, self.batch_size, self.max_seq_length)
+        if groups is not None and not isinstance(groups, Mapping):
+            raise SchemeProblem("groups", "be a dict", brief(groups))
+        both = {**self.groups, **(groups or {})}
+        self._setup_data(scheme, both, self.batch_size, self.max_seq_length)
+        self.groups = both
 
     def _new_data_sn(self) -> SimpleNamespace:
         """Room for tensors."""
@@ -98,6 +114,7 @@ class EpisodeBatch:
 
     def to(self, device: Any) -> None:
         """Move the tensors to a device."""
+        device = device_of(device)
         for part in (self.data.transition_data, self.data.episode_data):
             for name, tensor in part.items():
                 part[name] = tensor.to(device)
@@ -126,6 +143,8 @@ class EpisodeBatch:
         else:
             which, when = parsed((bs, ts), self.batch_size, self.max_seq_length)
             lead = (counted(which, self.batch_size), counted(when, self.max_seq_length))
+        if type(data) is not dict and not isinstance(data, Mapping):
+            raise OptionError("data", "be a dict of values by name", brief(data))
         writes: list[tuple[Any, Any, Any]] = []
         transitions, constants = self.data.transition_data, self.data.episode_data
         marks = False
@@ -136,7 +155,7 @@ class EpisodeBatch:
             elif name in constants:
                 self._plan(name, value, constants, (which,), lead[:1], writes)
             else:
-                raise UnknownName(f"name must be one of {', '.join([*transitions, *constants])}, got {name!r}")
+                raise UnknownName("name", f"be one of {', '.join([*transitions, *constants])}", repr(name))
         if marks and "filled" in transitions:
             target = self._target("filled", transitions["filled"])
             target[_index_for(target, (which, when))] = 1
@@ -196,7 +215,7 @@ class EpisodeBatch:
             if item in transitions:
                 return transitions[item]
             known = ", ".join([*transitions, *constants])
-            raise UnknownName(f"name must be one of {known}, got {item!r}")
+            raise UnknownName("name", f"be one of {known}", repr(item))
         if isinstance(item, tuple) and item and all(isinstance(name, str) for name in item):
             return self._of_names(item)
         which, when = parsed(item, self.batch_size, self.max_seq_length)
@@ -253,7 +272,7 @@ def _one_hot(values: Array, count: int) -> Array:
     """Numbers ``[..., 1]`` as vectors."""
     if values.size and not 0 <= values.min() <= values.max() < count:
         wrong = values[(values < 0) | (values >= count)].flat[0]
-        raise ValueError(f"a value to be made one-hot must be from 0 to {count - 1}, got {wrong}")
+        raise OptionError("value", f"be from 0 to {count - 1} to be made one-hot", wrong)
     return _unit_vectors(count).take(values[..., 0].astype(np.intp, copy=False), axis=0)
 
 

@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from relive.compat.checks import NoSuchIndex
+from relive.messages import brief
+
 __all__ = ["Some", "counted", "parsed"]
 
 Some: TypeAlias = slice | torch.Tensor
@@ -18,11 +21,11 @@ def parsed(item: Any, episodes: int, steps: int) -> tuple[Some, Some]:
     """The episodes and times that an index means.
 
     Raises:
-        IndexError: If it means none.
+        NoSuchIndex: If it means none.
     """
     pair = isinstance(item, tuple)
     if pair and len(item) > 2:
-        raise IndexError(f"an index must be episodes, or episodes and times, got {len(item)} parts")
+        raise NoSuchIndex("index", "be episodes, or episodes and times", f"{len(item)} parts")
     which, when = (*item, slice(None), slice(None))[:2] if pair else (item, slice(None))
     return _which(which, episodes), _when(when, steps)
 
@@ -49,7 +52,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 def _one(number: int, length: int, what: str) -> slice:
     if not -length <= number < length:
-        raise IndexError(f"{what} must be from {-length} to {length - 1}, got {number}")
+        raise NoSuchIndex(what, f"be from {-length} to {length - 1}", number)
     number %= length
     return slice(number, number + 1)
 
@@ -59,10 +62,10 @@ def _plain(part: slice) -> slice:
     for end in (part.start, part.stop, part.step):
         number = None if end is None else _number(end)
         if end is not None and number is None:
-            raise IndexError(f"the ends of a slice must be whole numbers, got {end!r}")
+            raise NoSuchIndex("slice", "have ends that are whole numbers", brief(end))
         ends.append(number)
     if ends[2] is not None and ends[2] < 1:
-        raise IndexError(f"the step of a slice must be at least 1, got {ends[2]}")
+        raise NoSuchIndex("slice", "have a step of at least 1", ends[2])
     return slice(*ends)
 
 
@@ -79,13 +82,12 @@ def _which(item: Any, length: int, what: str = "an episode") -> Some:
     if array.ndim == 1 and len(array) == 0:
         return torch.zeros(0, dtype=torch.long)
     if array.ndim != 1 or not _is_whole(array):
-        raise IndexError(
-            f"episodes must be whole numbers [n] or a mask [{length}], got {array.dtype}{list(array.shape)}"
-        )
+        rule = f"be whole numbers [n] or a mask [{length}]"
+        raise NoSuchIndex("episodes", rule, f"{array.dtype}{list(array.shape)}")
     array = array.long()
     if array.min() < -length or array.max() >= length:
         worst = int(array.min() if array.min() < -length else array.max())
-        raise IndexError(f"{what} must be from {-length} to {length - 1}, got {worst}")
+        raise NoSuchIndex(what, f"be from {-length} to {length - 1}", worst)
     return torch.where(array < 0, array + length, array)
 
 
@@ -96,7 +98,7 @@ def _tensor(item: Any) -> torch.Tensor:
         array = np.asarray(item)
         kind = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}[array.dtype.kind]
     except (ValueError, KeyError):
-        raise IndexError(f"episodes must be numbers, a slice or a mask, got {item!r}") from None
+        raise NoSuchIndex("episodes", "be numbers, a slice or a mask", brief(item)) from None
     return torch.from_numpy(np.array(array, kind))
 
 
@@ -107,5 +109,5 @@ def _when(item: Any, length: int) -> Some:
         return _which(item, length, "a time")
     number = None if isinstance(item, (list, bool)) else _number(item)
     if number is None:
-        raise IndexError(f"times must follow one another: a number or a slice, got {item!r}")
+        raise NoSuchIndex("times", "be a number, or a slice of times that follow one another", brief(item))
     return _one(number, length, "a time")

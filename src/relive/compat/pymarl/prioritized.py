@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from relive.compat.checks import array
 from relive.compat.drawing import generator
 from relive.compat.pymarl.batch import EpisodeBatch
 from relive.compat.pymarl.replay import ReplayBuffer
@@ -14,6 +15,8 @@ from relive.compat.pymarl.scheme import Preprocess
 from relive.compat.saving import exclusive
 from relive.errors import OptionError, PriorityError
 from relive.memory import Memory
+from relive.memory.checks import is_number, real
+from relive.messages import brief
 from relive.types import Array
 
 __all__ = ["PrioritizedReplayBuffer"]
@@ -45,10 +48,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     ) -> None:
         super().__init__(scheme, groups, buffer_size, max_seq_length, preprocess, device, seed=seed)
         for name, value in (("alpha", alpha), ("beta", beta)):
-            if not 0 <= value <= 1:
-                raise OptionError(name, "be from 0 to 1", value)
-        if t_max < 1:
-            raise OptionError("t_max", "be at least 1", t_max)
+            real(name, value, 0, 1)
+        real("t_max", t_max, 1, float("inf"))
         self.alpha = alpha
         self.beta = self.beta_original = beta
         self.t_max = t_max
@@ -78,6 +79,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             t: Steps so far, by which beta goes from its first value to 1.
         """
         self._check_count(batch_size)
+        if not is_number(t):
+            raise OptionError("t", "be a number of steps", brief(t))
         self.beta = min(1.0, self.beta_original + t * self.beta_increment)
         places = self._sample_proportional(batch_size)
         there = self._powers[: self.episodes_in_buffer]
@@ -92,11 +95,12 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         Raises:
             PriorityError: If a priority is not finite. Nothing is changed then.
         """
-        places = np.asarray(idxes, np.int64).ravel()
-        given = priorities.detach().cpu() if hasattr(priorities, "detach") else priorities
-        sizes = np.abs(np.asarray(given, np.float64).ravel())
-        if sizes.shape != places.shape:
-            raise PriorityError("priorities", f"be {places.size} numbers", sizes.size)
+        places, given = array(idxes).ravel(), array(priorities).ravel()
+        if places.dtype.kind not in "iu" and places.size:
+            raise OptionError("idxes", "be whole numbers", brief(idxes))
+        if given.shape != places.shape or given.dtype.kind not in "biuf":
+            raise PriorityError("priorities", f"be {places.size} numbers", f"{given.dtype}[{given.size}]")
+        places, sizes = places.astype(np.int64), np.abs(given.astype(np.float64))
         if places.size and not 0 <= places.min() <= places.max() < self.episodes_in_buffer:
             raise OptionError("idxes", f"be from 0 to {self.episodes_in_buffer - 1}", places.tolist())
         if not np.isfinite(sizes).all():

@@ -9,15 +9,17 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from relive.compat.checks import at_least
 from relive.compat.drawing import generator
 from relive.compat.pymarl.batch import EpisodeBatch
 from relive.compat.pymarl.indexing import parsed
 from relive.compat.pymarl.rows import EpisodeRows
-from relive.compat.pymarl.scheme import Preprocess, Scheme, TooFew, UnknownName, completed, shape_of, type_of
+from relive.compat.pymarl.scheme import Preprocess, Scheme, TooFew, UnknownName, completed, device_of, shape_of, type_of
 from relive.compat.pymarl.values import array_of
 from relive.compat.saving import Saveable, exclusive
 from relive.errors import OptionError
 from relive.memory import Memory
+from relive.messages import brief
 from relive.types import Array
 
 __all__ = ["ReplayBuffer"]
@@ -44,15 +46,12 @@ class ReplayBuffer(Saveable):
         *,
         seed: int | None = None,
     ) -> None:
-        for name, value in (("buffer_size", buffer_size), ("max_seq_length", max_seq_length)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise OptionError(name, "be a whole number of at least 1", repr(value))
         self.groups = groups
         self.preprocess = {} if preprocess is None else preprocess
         self.scheme: Scheme = completed(scheme, groups, self.preprocess)
-        self.batch_size = self.buffer_size = int(buffer_size)
-        self.max_seq_length = int(max_seq_length)
-        self.device = device
+        self.batch_size = self.buffer_size = at_least("buffer_size", buffer_size, 1)
+        self.max_seq_length = at_least("max_seq_length", max_seq_length, 1)
+        self.device = device_of(device)
         self._about = {name: (shape_of(about, groups), type_of(about)) for name, about in self.scheme.items()}
         self._made = {made: source for source, (made, _) in self.preprocess.items()}
         self._rows = self._new_rows(seed)
@@ -92,10 +91,12 @@ class ReplayBuffer(Saveable):
         Raises:
             KeyError: If the batch has a name that the scheme does not have. Nothing is stored then.
         """
+        if not all(hasattr(ep_batch, name) for name in ("data", "batch_size", "max_seq_length")):
+            raise OptionError("ep_batch", "be an EpisodeBatch", brief(ep_batch))
         steps, constants = ep_batch.data.transition_data, ep_batch.data.episode_data
         for name in (*steps, *constants):
             if name not in self.scheme:
-                raise UnknownName(f"name must be one of {', '.join(self.scheme)}, got {name!r}")
+                raise UnknownName("name", f"be one of {', '.join(self.scheme)}", repr(name))
         if ep_batch.max_seq_length > self.max_seq_length:
             rule = f"have at most {self.max_seq_length} steps"
             raise OptionError(
@@ -144,7 +145,7 @@ class ReplayBuffer(Saveable):
 
     def to(self, device: Any) -> None:
         """Have batches come out on another device; episodes stay in the memory."""
-        self.device = device
+        self.device = device_of(device)
 
     def max_t_filled(self) -> torch.Tensor:
         """Steps of the longest episode, as an int64 tensor ``[1]``."""
@@ -152,7 +153,7 @@ class ReplayBuffer(Saveable):
 
     def can_sample(self, batch_size: int) -> bool:
         """Whether there are as many episodes."""
-        return self.episodes_in_buffer >= batch_size
+        return self.episodes_in_buffer >= at_least("batch_size", batch_size, 0)
 
     def sample(self, batch_size: int) -> EpisodeBatch:
         """Different episodes, all equally likely; if there are no more than asked for, all of them in order."""
@@ -175,8 +176,7 @@ class ReplayBuffer(Saveable):
         return self._read(np.arange(newest - batch_size, newest) % self.buffer_size)
 
     def _check_count(self, batch_size: int) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise OptionError("batch_size", "be a whole number of at least 1", repr(batch_size))
+        at_least("batch_size", batch_size, 1)
         if not self.can_sample(batch_size):
             there = f"{self.episodes_in_buffer}"
             raise TooFew("buffer", f"hold {batch_size} episodes", there, "Ask can_sample before.")
@@ -216,7 +216,7 @@ class ReplayBuffer(Saveable):
     def _whole(self, name: str) -> torch.Tensor:
         """One tensor of all places, a few episodes at a time."""
         if name not in self.scheme:
-            raise UnknownName(f"name must be one of {', '.join(self.scheme)}, got {name!r}")
+            raise UnknownName("name", f"be one of {', '.join(self.scheme)}", repr(name))
         if name in self._constants:
             return self._constants[name].to(self.device, copy=True)
         about = self.scheme[name]

@@ -7,9 +7,21 @@ from typing import Any, TypeAlias, final
 
 import torch
 
+from relive.compat.checks import at_least
 from relive.errors import NotEnoughRows, OptionError
+from relive.messages import brief
 
-__all__ = ["Preprocess", "Scheme", "SchemeProblem", "TooFew", "UnknownName", "completed", "shape_of", "type_of"]
+__all__ = [
+    "Preprocess",
+    "Scheme",
+    "SchemeProblem",
+    "TooFew",
+    "UnknownName",
+    "completed",
+    "device_of",
+    "shape_of",
+    "type_of",
+]
 
 Scheme: TypeAlias = dict[str, dict[str, Any]]
 Preprocess: TypeAlias = Mapping[str, tuple[str, list[Any]]]
@@ -26,19 +38,28 @@ class TooFew(NotEnoughRows, AssertionError):
 
 
 @final
-class UnknownName(KeyError, ValueError):
+class UnknownName(OptionError, KeyError):
     """A name that the scheme does not have."""
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return str(self.problem)  # KeyError would show it in quotes
 
 
 def completed(scheme: Mapping[str, Any], groups: Mapping[str, int], preprocess: Preprocess) -> Scheme:
     """The scheme with what is made from its values, and ``filled``."""
+    for name, value in (("scheme", scheme), ("groups", groups), ("preprocess", preprocess)):
+        if not isinstance(value, Mapping):
+            raise SchemeProblem(name, "be a dict", brief(value))
+    for name, about in scheme.items():
+        if not isinstance(about, Mapping) or "vshape" not in about:
+            raise SchemeProblem(f"scheme[{name!r}]", "have a vshape", brief(about))
     if "filled" in scheme:
         raise SchemeProblem("scheme", "leave filled to the batch", "it", "Choose another name.")
     whole: Scheme = dict(scheme)
-    for source, (made, transforms) in preprocess.items():
+    for source, recipe in preprocess.items():
+        if not isinstance(recipe, (tuple, list)) or len(recipe) != 2 or not isinstance(recipe[1], (tuple, list)):
+            raise SchemeProblem(f"preprocess[{source!r}]", "be a name and a list of transforms", brief(recipe))
+        made, transforms = recipe
         if source not in scheme:
             raise SchemeProblem("preprocess", f"name values of the scheme ({', '.join(scheme)})", repr(source))
         about = scheme[source]
@@ -51,8 +72,6 @@ def completed(scheme: Mapping[str, Any], groups: Mapping[str, int], preprocess: 
                 whole[made][key] = about[key]
     whole["filled"] = {"vshape": (1,), "dtype": torch.long}
     for name, about in whole.items():
-        if "vshape" not in about:
-            raise SchemeProblem(f"scheme[{name!r}]", "have a vshape", about)
         if about.get("group") is not None and about["group"] not in groups:
             raise SchemeProblem("groups", f"have the group of {name}, {about['group']!r}", ", ".join(groups) or "none")
     return whole
@@ -61,8 +80,18 @@ def completed(scheme: Mapping[str, Any], groups: Mapping[str, int], preprocess: 
 def shape_of(about: Mapping[str, Any], groups: Mapping[str, int]) -> tuple[int, ...]:
     """Shape of one value."""
     vshape = about["vshape"]
-    shape = (vshape,) if isinstance(vshape, int) else tuple(vshape)
-    return (groups[about["group"]], *shape) if about.get("group") else shape
+    shape = vshape if isinstance(vshape, (tuple, list)) else (vshape,)
+    whole = (groups[about["group"]], *shape) if about.get("group") else tuple(shape)
+    return tuple(at_least("vshape", n, 0) for n in whole)
+
+
+def device_of(device: Any) -> Any:
+    """The device as it was given, if it is one."""
+    try:
+        torch.device(device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise OptionError("device", "be a device of PyTorch", brief(device), str(error).partition("\n")[0]) from None
+    return device
 
 
 def type_of(about: Mapping[str, Any]) -> torch.dtype:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from relive.compat.checks import stored
+from relive.compat.checks import NoSuchIndex, array, at_least, index, stored
 from relive.errors import OptionError, Problem, StepError
+from relive.messages import brief
 
 __all__ = ["assign", "create_memory", "sample_batch", "store_element"]
 
@@ -19,6 +20,7 @@ def create_memory(shape: Any, n_envs: int, n_size: int, dtype: Any = np.float32)
     Args:
         shape: A shape; a dict or tuple of shapes, to any depth, where None in a dict makes room for objects; or None.
     """
+    n_envs, n_size = at_least("n_envs", n_envs, 1), at_least("n_size", n_size, 1)
     if shape is None:
         return None
     if isinstance(shape, Mapping):
@@ -29,7 +31,10 @@ def create_memory(shape: Any, n_envs: int, n_size: int, dtype: Any = np.float32)
     if isinstance(shape, list):
         shape = tuple(shape)
     if isinstance(shape, tuple) and all(isinstance(n, (int, np.integer)) for n in shape):
-        return np.zeros((n_envs, n_size, *shape), dtype)
+        try:
+            return np.zeros((n_envs, n_size, *shape), dtype)
+        except (ValueError, TypeError) as error:
+            raise OptionError("shape", "be a shape of whole numbers, with a dtype of numbers", error) from None
     if isinstance(shape, tuple):
         return tuple(create_memory(inner, n_envs, n_size, dtype) for inner in shape)
     raise OptionError("shape", "be a tuple, a nest of dicts and tuples of them, or None", repr(shape))
@@ -46,8 +51,9 @@ def store_element(data: Any, memory: Any, ptr: int) -> None:
     problems: list[Problem] = []
     ready: list[tuple[Any, Any]] = []
     for name, value, target in _pairs("data", data, memory, problems):
+        ptr = index("ptr", ptr, -target.shape[1], target.shape[1] - 1)
         shape = (target.shape[0], *target.shape[2:])
-        if np.ndim(value) == 0:
+        if array(value).ndim == 0 and array(value).dtype != object:
             value = np.full(shape, value)  # one for all, as theirs takes it
         if target.dtype != object:
             ready.append((target, stored(name, value, shape, target.dtype, problems)))
@@ -69,7 +75,12 @@ def sample_batch(memory: Any, index: Any) -> Any:
         return {key: sample_batch(inner, index) for key, inner in memory.items()}
     if isinstance(memory, tuple):
         return tuple(sample_batch(inner, index) for inner in memory)
-    return memory[index]
+    if not isinstance(memory, np.ndarray):
+        raise OptionError("memory", "be an array, or a nest of dicts and tuples of them", brief(memory))
+    try:
+        return memory[index]
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
+        raise NoSuchIndex("index", f"be of an array {list(memory.shape)}", error) from None
 
 
 def assign(name: str, target: Any, value: Any) -> None:
@@ -102,6 +113,9 @@ def _pairs(name: str, data: Any, memory: Any, problems: list[Problem]) -> list[t
         ]
     if memory is None:
         problems.append(Problem(name, "have a memory to go to", "None"))
+        return []
+    if not isinstance(memory, np.ndarray) or memory.ndim < 2:
+        problems.append(Problem(name, "have an array [n_envs, n_size, ...] to go to", brief(memory)))
         return []
     if memory.dtype == object:
         value = np.empty(len(data), object)

@@ -8,13 +8,14 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.compat.checks import at_least, flags_of, per_environment, within
+from relive.compat.checks import array, at_least, flags_of, per_environment, within
 from relive.compat.nests import field_of, field_of_shape
 from relive.compat.saving import Saveable, exclusive
 from relive.compat.xuance.arrays import assign, create_memory, sample_batch
 from relive.compat.xuance.slots import Slots
 from relive.errors import OptionError, Problem, SchemaError, StepError
 from relive.memory import Memory, Sampler
+from relive.messages import brief
 from relive.schema import Field
 from relive.types import Array
 
@@ -66,7 +67,10 @@ class Auxiliary:
     """What else is kept at every step: numbers in rows, objects beside them."""
 
     def __init__(self, shape: Any, n_envs: int, n_size: int) -> None:
-        shape = shape if shape is None or isinstance(shape, dict) else tuple(shape)
+        if isinstance(shape, (int, np.integer, list)):
+            shape = tuple(np.atleast_1d(array(shape)).tolist())
+        if shape is not None and not isinstance(shape, (tuple, dict)):
+            raise SchemaError("auxiliary_shape", "be a shape, a dict of shapes, or None", brief(shape))
         self._single, self._none = isinstance(shape, tuple), shape is None
         numbers: dict[str, Any] = {}
         objects: dict[str, Any] = {}

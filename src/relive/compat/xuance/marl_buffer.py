@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from relive.compat.checks import at_least, flags_of, per_environment, within
+from relive.compat.checks import at_least, flags_of, names, per_environment, within
 from relive.compat.nests import field_of, field_of_shape
 from relive.compat.saving import Saveable, exclusive
 from relive.compat.xuance.agents import Agents, Shared, spaces_by_agent
 from relive.compat.xuance.slots import Slots
-from relive.errors import OptionError, Problem, StepError
+from relive.errors import Problem, StepError
 from relive.memory import Memory
 from relive.schema import Field
 from relive.types import Array
@@ -53,9 +53,7 @@ class BaseBuffer(ABC):
         num_envs: int = 1,
         buffer_size: int = 1,
     ) -> None:
-        self.agent_keys = list(agent_keys)
-        if not self.agent_keys or len(set(self.agent_keys)) < len(self.agent_keys):
-            raise OptionError("agent_keys", "be different names, at least one", repr(agent_keys))
+        self.agent_keys = names("agent_keys", agent_keys)
         self.state_space, self.observation_space, self.action_space = state_space, observation_space, action_space
         self.n_envs = at_least("n_envs", num_envs, 1)
         self.buffer_size = at_least("buffer_size", buffer_size, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from relive.compat.checks import index, plain
+from relive.compat.checks import index, plain, switch
 from relive.compat.saving import exclusive
 from relive.compat.xuance.marl_buffer import FLAG, NUMBER, Kept, StepsBuffer
 from relive.compat.xuance.paths import HasPaths, Paths, advantages
@@ -47,7 +47,7 @@ class MARL_OnPolicyBuffer(HasPaths, StepsBuffer):  # noqa: N801 - their name
         **kwargs: Any,
     ) -> None:
         super().__init__(agent_keys, state_space, obs_space, act_space, n_envs, buffer_size)
-        self.use_gae, self.use_advantage_norm = bool(use_gae), bool(use_advnorm)
+        self.use_gae, self.use_advantage_norm = switch("use_gae", use_gae), switch("use_advnorm", use_advnorm)
         self.gamma, self.gae_lambda = gamma, gae_lam
         self._options(kwargs)
         self._setup(self._layout(**kwargs), seed)

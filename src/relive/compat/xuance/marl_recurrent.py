@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from relive.compat.checks import at_least, index
+from relive.compat.checks import at_least, index, switch
 from relive.compat.drawing import generator
 from relive.compat.saving import exclusive
 from relive.compat.xuance.marl_buffer import FLAG, NUMBER, Kept
@@ -56,7 +56,7 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
         **kwargs: Any,
     ) -> None:
         super().__init__(agent_keys, state_space, obs_space, act_space, n_envs, buffer_size)
-        self.use_gae, self.use_advantage_norm = bool(use_gae), bool(use_advnorm)
+        self.use_gae, self.use_advantage_norm = switch("use_gae", use_gae), switch("use_advnorm", use_advnorm)
         self.gamma, self.gae_lambda = gamma, gae_lam
         self.n_actions = kwargs.get("n_actions")
         self._options(kwargs)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from relive.compat.checks import at_least, index, plain
+from relive.compat.checks import array, at_least, index
 from relive.compat.drawing import generator
 from relive.compat.nests import field_of
 from relive.compat.saving import exclusive
@@ -15,6 +15,8 @@ from relive.compat.xuance.segment_trees import PriorityTree
 from relive.compat.xuance.slots import slots_of
 from relive.errors import NotEnoughRows, OptionError, PriorityError
 from relive.memory import Batch, Memory, Prioritized, Sampler, Uniform
+from relive.memory.checks import is_number
+from relive.messages import brief
 from relive.types import Array
 
 __all__ = ["DummyOffPolicyBuffer", "DummyOffPolicyBuffer_Atari", "PerOffPolicyBuffer", "Transitions"]
@@ -180,8 +182,8 @@ class PerOffPolicyBuffer(Transitions):
         Args:
             beta: How much of the bias the weights correct, from 0 to 1.
         """
-        if not beta > 0:
-            raise OptionError("beta", "be above 0", beta)
+        if not is_number(beta) or not beta > 0:
+            raise OptionError("beta", "be above 0", brief(beta))
         batch = self._slots.memory.sample(self.batch_size, beta=beta)
         known = batch.lanes * self.n_size + batch.serials % self.n_size
         self._drawn = (known, batch.lanes, batch.serials)
@@ -200,8 +202,7 @@ class PerOffPolicyBuffer(Transitions):
         Raises:
             PriorityError: If an error is not finite. Nothing is changed then.
         """
-        errors = np.asarray(plain(priorities)).ravel()
-        known = np.asarray(idxes).ravel()
+        errors, known = array(priorities).ravel(), array(idxes).ravel()
         if errors.shape != known.shape or errors.dtype.kind not in "fiub":
             raise PriorityError("priorities", f"be {known.size} numbers", f"{errors.dtype}[{errors.size}]")
         drawn = self._drawn

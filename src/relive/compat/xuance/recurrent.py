@@ -7,15 +7,16 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.compat.checks import at_least, flags_of, within
+from relive.compat.checks import at_least, flags_of, index, within
 from relive.compat.drawing import generator
 from relive.compat.episodes import EpisodeRing
 from relive.compat.nests import field_of, in_nest
 from relive.compat.saving import Saveable, exclusive
 from relive.compat.xuance.buffer import Buffer
-from relive.errors import NotEnoughRows, Problem, StepError
+from relive.errors import NotEnoughRows, OptionError, Problem, StepError
 from relive.memory import Memory, Sequence
 from relive.memory.batch import entry
+from relive.messages import brief
 from relive.schema import Field, Schema
 from relive.types import Array
 
@@ -37,6 +38,8 @@ class EpisodeBuffer:
 
     def put(self, transition: Any) -> None:
         """Add a step: what was seen after it, the action, the reward and whether the episode ended."""
+        if not isinstance(transition, (tuple, list)) or len(transition) != 4:
+            raise OptionError("transition", "be an observation, an action, a reward and a flag", brief(transition))
         obs, action, reward, done = transition
         self.obs.append(obs)
         self.action.append(action)
@@ -45,8 +48,8 @@ class EpisodeBuffer:
 
     def sample(self, lookup_step: int | None = None, idx: int | None = None) -> dict[str, Array]:
         """Steps from ``idx`` (default: the first) on, ``lookup_step`` of them (default: all), by name."""
-        first = 0 if idx is None else idx
-        until = len(self) if lookup_step is None else first + lookup_step
+        first = 0 if idx is None else index("idx", idx, 0, len(self))
+        until = len(self) if lookup_step is None else first + at_least("lookup_step", lookup_step, 0)
         return {
             "obs": np.array(self.obs[first : until + 1]),
             "acts": np.array(self.action[first:until]),
@@ -128,6 +131,8 @@ class RecurrentOffPolicyBuffer(Buffer, Saveable):
     @exclusive
     def store(self, episode: EpisodeBuffer) -> None:
         """Store a whole episode; once there are ``n_size``, the oldest makes room."""
+        if not isinstance(episode, EpisodeBuffer) and not hasattr(episode, "obs"):
+            raise OptionError("episode", "be an EpisodeBuffer", brief(episode))
         length = len(episode)
         if length < 1:
             raise StepError((Problem("episode", "have a step", "none"),))

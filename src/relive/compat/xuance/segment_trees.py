@@ -9,8 +9,11 @@ from typing import Any, final
 import numpy as np
 
 from relive.errors import OptionError
+from relive.memory.checks import whole
 
 __all__ = ["MinSegmentTree", "PriorityTree", "SegmentTree", "SumSegmentTree"]
+
+_MOST = 2**40
 
 
 class SegmentTree:
@@ -23,7 +26,8 @@ class SegmentTree:
     """
 
     def __init__(self, capacity: int, operation: Callable[[Any, Any], Any], neutral_element: Any) -> None:
-        if capacity <= 0 or capacity & (capacity - 1):
+        capacity = whole("capacity", capacity, 1, _MOST)
+        if capacity & (capacity - 1):
             raise OptionError("capacity", "be a power of two", capacity)
         self._capacity = capacity
         self._operation, self._neutral = operation, neutral_element

@@ -14,6 +14,7 @@ from relive.compat.saving import Saveable, exclusive
 from relive.compat.xuance.slots import Slots
 from relive.errors import OptionError, Problem, StepError
 from relive.memory import Memory
+from relive.messages import brief
 from relive.schema import Field
 from relive.types import Array
 
@@ -178,6 +179,8 @@ def field_name(key: str) -> str:
 
 def missing(data: Mapping[str, Any], needed: Iterable[str]) -> None:
     """Refuse a step that lacks names, with all of them."""
+    if not isinstance(data, Mapping):
+        raise OptionError("step_data", "be a dict of values by name", brief(data))
     lacking = tuple(Problem(key, "be given", "nothing") for key in needed if data.get(key) is None)
     if lacking:
         raise StepError(lacking)

@@ -75,6 +75,7 @@ class MARL_OnPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
             transition_data: Observations, a dict with ``actions_n``, ``values`` and ``log_pi``, states, rewards,
                 terminals and available actions.
         """
+        check_transition(transition_data)
         self._gather(t_envs, self._named(*transition_data))
 
     def _named(
@@ -208,6 +209,7 @@ class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
             t_envs: Time of the step: one number, or one for each environment.
             transition_data: Observations, a dict with ``actions_n``, states, rewards, terminals and available actions.
         """
+        check_transition(transition_data)
         missing(transition_data[1], ("actions_n",))
         self._gather(t_envs, common_step(self, *transition_data))
 
@@ -224,6 +226,13 @@ class MARL_OffPolicyBuffer_RNN(EpisodesBuffer):  # noqa: N801 - their name
     def sample(self) -> dict[str, Array]:
         """``batch_size`` episodes by name."""
         return self._of_batch(self._memory.sample(self.batch_size))
+
+
+def check_transition(data: tuple[Any, ...]) -> None:
+    """Refuse what is not the six parts of a transition."""
+    if len(data) != 6:
+        rule = "be observations, a dict of actions, states, rewards, terminals and available actions"
+        raise OptionError("transition_data", rule, f"{len(data)} values")
 
 
 def common_step(
