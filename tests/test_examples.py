@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 INDEX = (EXAMPLES / "README.md").read_text()
 FILES = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb"))
@@ -19,7 +21,7 @@ FILES = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py"
 def run(command: list[str], folder: Path) -> str:
     """What a command prints that is run in a folder of its own, by one thread."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(EXAMPLES)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

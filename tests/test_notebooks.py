@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from waiting import PATIENCE
+
 nbformat = pytest.importorskip("nbformat")
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
 
@@ -34,7 +36,7 @@ def test_notebooks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook: Any = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=240, kernel_name="python3", resources=where).execute()
+    NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3", resources=where).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 3, "plots"
     assert not any(output.get("name") == "stderr" for output in outputs), "warnings"

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import relive
+from waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -123,7 +124,7 @@ def test_search_works_from_the_disk_and_loads_nothing_else(site: Path) -> None:
         page.goto((site / "guides" / "dqn.html").as_uri())
         page.click("input[name=query]")
         page.locator("input[name=query]").press_sequentially("burn_in")
-        page.wait_for_selector(".md-search-result__item", state="attached", timeout=60_000)
+        page.wait_for_selector(".md-search-result__item", state="attached", timeout=1000 * PATIENCE)
         found = page.locator(".md-search-result__item a").evaluate_all("links => links.map(link => link.href)")
         browser.close()
     assert any("windows.html" in link or "recurrent.html" in link for link in found), found

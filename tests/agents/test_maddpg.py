@@ -13,6 +13,7 @@ from maddpg_plain import Plain, as_module, filled, stacks
 from torch import nn
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.agents.maddpg import MADDPG, MADDPGConfig
 from relive.envs.interface import AgentGroup
@@ -304,17 +305,16 @@ def test_weights_of_priorities_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "about"),
     [
-        ({"gamma": 1.5}, "gamma must be from 0 to 1, got 1.5"),
-        ({"hidden": ()}, "hidden must be units of at least one layer, got ()"),
-        ({"ddpg": ("prey",)}, "group must be one of adversary, agent, or all, got 'prey'"),
+        ({"gamma": 1.5}, "gamma"),
+        ({"hidden": ()}, "hidden"),
+        ({"ddpg": ("prey",)}, "group"),
     ],
 )
-def test_refusals(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_refusals(settings: dict[str, Any], about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         MADDPG(MADDPGConfig(**settings), envs.make("simple_tag").groups, seed=0)
-    assert str(caught.value) == message
 
 
 def test_shares_add_up_to_one() -> None:

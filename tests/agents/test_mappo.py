@@ -12,6 +12,7 @@ import pytest
 import torch
 from mappo_plain import Plain, Player
 
+from refusals import refused
 from relive import envs
 from relive.agents.mappo import MAPPO, MAPPOConfig
 from relive.agents.registry import find
@@ -259,31 +260,29 @@ def test_continuous_actions_are_clipped_and_kept_as_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "about"),
     [
-        ({"critic": "else"}, "critic must be one of auto, own, state, all_obs, agent, got 'else'"),
-        ({"clip": -0.1}, "clip must be finite and at least 0, got -0.1"),
-        ({"hidden": ()}, "hidden must be units of at least one layer, got ()"),
+        ({"critic": "else"}, "critic"),
+        ({"clip": -0.1}, "clip"),
+        ({"hidden": ()}, "hidden"),
         (
             {"target_tau": 0.1},
-            "value_norm must be none with a target_tau, got 'running'. "
-            "Target critics would be of other units than the critics.",
+            "value_norm",
         ),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError) as refused:
+def test_settings_that_cannot_be(settings: dict[str, Any], about: str) -> None:
+    with refused(OptionError, about):
         MAPPOConfig(**settings)
-    assert str(refused.value) == message
 
 
 def test_environments_that_do_not_fit() -> None:
     env = envs.make("simple_spread")
-    with pytest.raises(OptionError, match=r"^critic must not be state where the environment has none, got 'state'"):
+    with refused(OptionError, "critic", got="'state'"):
         MAPPOConfig(critic="state").learner(env)
-    with pytest.raises(OptionError, match=r"^recurrent must be False with a custom network, got True$"):
+    with refused(OptionError, "recurrent", got="True"):
         MAPPOConfig(recurrent=True, network=torch.nn.Linear).learner(env)
-    with pytest.raises(OptionError, match=r"^value_norm must not be popart with a custom network, got 'popart'$"):
+    with refused(OptionError, "value_norm", got="'popart'"):
         MAPPOConfig(value_norm="popart", network=torch.nn.Linear).learner(env)
 
 

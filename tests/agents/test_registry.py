@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive import cli
 from relive.agents import registry
 from relive.agents.maddpg import MADDPGConfig
@@ -84,21 +84,30 @@ def forget() -> None:
     _ENTRIES.pop("corridor", None)
 
 
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from relive import cli
+from relive.training import checkpoint
+
+def kill():
+    while not checkpoint.exists(Path("killed")):
+        time.sleep(0.005)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill, daemon=True).start()
+cli.main(sys.argv[1:])
+"""
+"""A run that dies as soon as it has a checkpoint."""
+
+
 def test_the_whole_life_of_an_algorithm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Killed at some moment and resumed, it ends where an undisturbed run does, bit for bit."""
     assert len(EXAMPLE.read_text().splitlines()) <= 150
     command = ["train", "--import", "own_algorithm", "reinforce", "simple_spread", *FEW]
     assert cli.main([*command, "--steps", "6000", "--folder", "whole"]) == 0
-    process = subprocess.Popen(
-        [sys.executable, "-m", "relive", *command, "--steps", "6000", "--folder", "killed"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while not checkpoint.exists(folder / "killed") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    ends = [sys.executable, "-c", KILLED, *command, "--steps", "6000", "--folder", "killed"]
+    assert subprocess.run(ends, capture_output=True).returncode == -signal.SIGKILL
     assert checkpoint.load_checkpoint(folder / "killed")["steps"] < 6000
     forget()
     capsys.readouterr()
@@ -186,28 +195,27 @@ class Half:
 
 
 @pytest.mark.parametrize(
-    ("make", "name", "message"),
+    ("make", "name", "about"),
     [
-        (Half, "half", "settings of half must have schedule, memory, learner, got none of the name memory, learner"),
-        (dict, "half", "settings of half must be a frozen dataclass, got dict. Use @dataclass(frozen=True)."),
-        (lambda: MADDPGConfig(), "mine", "settings of mine must have the name 'mine', got 'maddpg'"),
-        (MADDPGConfig, "a b", "name must be a word of letters, digits, - and _, got 'a b'"),
+        (Half, "half", "settings of half"),
+        (dict, "half", "settings of half"),
+        (lambda: MADDPGConfig(), "mine", "settings of mine"),
+        (MADDPGConfig, "a b", "name"),
     ],
 )
-def test_what_cannot_be_registered(make: Any, name: str, message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_what_cannot_be_registered(make: Any, name: str, about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         registry.register(name)(make)
-    assert str(caught.value) == message
     assert name not in registry.algorithms()
 
 
 def test_a_name_that_is_taken(folder: Path) -> None:
-    with pytest.raises(rl.errors.OptionError, match=r"^name must not be taken, got 'maddpg'\. relive\.agents\.maddpg"):
+    with refused(rl.errors.OptionError, "name", got="'maddpg'"):
 
         @registry.register("maddpg")
         @dataclasses.dataclass(frozen=True)
         class Other:
             schedule = memory = learner = len
 
-    with pytest.raises(rl.errors.OptionError, match=r"^import must name a module that can be imported, got 'nowhere'"):
+    with refused(rl.errors.OptionError, "import", got="'nowhere'"):
         import_typed(["--import", "nowhere"])

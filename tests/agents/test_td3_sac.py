@@ -12,6 +12,7 @@ from gymnasium import spaces
 from lonely_world import lonely
 from off_policy_plain import PlainSAC, PlainTD3
 
+from refusals import refused
 from relive.agents.registry import find
 from relive.agents.sac import SACConfig
 from relive.agents.td3 import TD3Config
@@ -172,13 +173,13 @@ def test_choices_that_may_not_be_taken_are_worth_nothing() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(OptionError, match=r"^action space must be a Box for TD3, got Discrete.*\. DQN, SAC and PPO"):
+    with refused(OptionError, "action space"):
         TD3Config().learner(lonely())
-    with pytest.raises(OptionError, match=r"^action space must be Discrete or a Box, got MultiDiscrete.*\. PPO"):
+    with refused(OptionError, "action space"):
         SACConfig().learner(lonely(actions="several"))
     env = lonely(**BOX)
     env.groups = (replace(env.groups[0], action_space=spaces.Box(-np.inf, np.inf, (2,))),)
-    with pytest.raises(OptionError, match=r"^action space must have finite bounds, got Box"):
+    with refused(OptionError, "action space"):
         SACConfig().learner(env)
-    with pytest.raises(OptionError, match=r"^noise must be one of gaussian, ou, got 'white'$"):
+    with refused(OptionError, "noise", got="'white'"):
         TD3Config(noise="white")  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from refusals import refused
 from relive.cli.importing import import_from_here, import_typed, taken
 from relive.errors import OptionError
 
@@ -36,6 +37,5 @@ def test_what_is_typed_is_imported_and_taken_out(tmp_path: Path, monkeypatch: py
 
 
 def test_a_flag_without_a_value() -> None:
-    with pytest.raises(OptionError) as refused:
+    with refused(OptionError, "--import", got="nothing"):
         taken(["simple", "--import"], "--import")
-    assert str(refused.value) == "--import must be followed by a value, got nothing"

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import PATIENCE
+
 
 def test_the_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "relive", "serve", str(tmp_path), "--port", "0"]
@@ -19,7 +21,7 @@ def test_the_command(tmp_path: Path) -> None:
         said = going.stdout.readline()
         assert re.match(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}$", said.strip())
         os.kill(going.pid, signal.SIGINT)
-        assert going.wait(20) == 130
+        assert going.wait(PATIENCE) == 130
         assert "Traceback" not in going.stderr.read()
     finally:
         going.kill()

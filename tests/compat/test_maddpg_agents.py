@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.compat.maddpg import MADDPG, Actor, Buffer, Critic, make_env
 
@@ -45,9 +46,9 @@ def test_a_world_of_lists() -> None:
     talkers.reset()
     assert [space.n for space in talkers.action_space] == [15, 15]
     talkers.step([np.eye(15)[7], 2])
-    with pytest.raises(rl.errors.OptionError, match=r"^action_n\[1\] must be 15 numbers, or one from 0 to 14"):
+    with refused(rl.errors.OptionError, "action_n[1]"):
         talkers.step([np.zeros(15), np.zeros(5)])
-    with pytest.raises(rl.errors.OptionError, match=r"^action_n must have an action for each of 2 agents, got 1"):
+    with refused(rl.errors.OptionError, "action_n", got="1"):
         talkers.step([np.zeros(15)])
 
 
@@ -129,7 +130,7 @@ def test_the_loop_of_the_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str
     again.load_model(str(tmp_path))  # nothing there: nothing happens
     (folder / "99_actor_params.pkl").write_bytes(b"no")
     (folder / "99_critic_params.pkl").write_bytes(b"no")
-    with pytest.raises(rl.errors.OptionError, match=r"99_actor_params.pkl must hold the actor of agent 2"):
+    with refused(rl.errors.OptionError, "99_actor_params.pkl"):
         MADDPG(args, 2)
 
 

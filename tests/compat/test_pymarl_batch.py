@@ -12,6 +12,7 @@ import torch as th
 from hypothesis import given, settings
 
 from pymarl_plain import ACTIONS, GROUPS, SCHEME, blank_episode, check, one_hot
+from refusals import refused
 from relive.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
 
 PREPROCESS = {"actions": ("actions_onehot", [OneHot(ACTIONS)])}
@@ -98,27 +99,27 @@ def test_a_value_fits_where_its_axes_can_be_walked(shape: list[int], place: list
         batch.update({"x": value})
         np.testing.assert_array_equal(batch["x"].numpy().ravel(), value.ravel())
     else:
-        with pytest.raises(ValueError, match="x must fit"):
+        with refused(ValueError, "x"):
             batch.update({"x": value})
         assert not batch["filled"].any()
 
 
 def test_a_refused_update_changes_nothing() -> None:
     batch = new_batch()
-    with pytest.raises(ValueError, match=r"^obs must fit \[3, 1, 2, 3\], got \[3, 3, 2\]"):
+    with refused(ValueError, "obs"):
         batch.update({"state": np.ones((3, 5)), "obs": np.ones((3, 3, 2))}, ts=0)
-    with pytest.raises(KeyError, match=r"name must be one of state, obs, .*, got 'speed'"):
+    with refused(KeyError, "name", got="'speed'"):
         batch.update({"state": np.ones((3, 5)), "speed": np.ones(3)}, ts=0)
-    with pytest.raises(ValueError, match=r"^a value to be made one-hot must be from 0 to 3, got 4"):
+    with refused(ValueError, "value", got="4"):
         batch.update({"state": np.ones((3, 5)), "actions": np.full((3, 2, 1), 4)}, ts=0)
-    with pytest.raises(ValueError, match=r"^terminated must fit uint8, got 0 to 256"):
+    with refused(ValueError, "terminated", got="0 to 256"):
         batch.update({"terminated": np.array([[0], [256], [1]])}, ts=0)
-    with pytest.raises(ValueError, match=r"^reward must be numbers that fit float32, got list"):
+    with refused(ValueError, "reward", got="list"):
         batch.update({"reward": [["a"], ["b"], ["c"]]}, ts=0)
     for ts in (6, -7):
-        with pytest.raises(IndexError, match=r"^a time must be from -6 to 5, got"):
+        with refused(IndexError, "a time", got=str(ts)):
             batch.update({"reward": [(1.0,)] * 3}, ts=ts)
-    with pytest.raises(IndexError, match=r"^an episode must be from -3 to 2, got 3"):
+    with refused(IndexError, "an episode", got="3"):
         batch.update({"reward": [(1.0,)]}, bs=[3], ts=0)
     for tensor in (*batch.data.transition_data.values(), *batch.data.episode_data.values()):
         assert not tensor.any()
@@ -184,7 +185,7 @@ def test_tensors_that_arrays_cannot_share_work_too() -> None:
     for value in ([[1.5], [2.5]], [th.tensor([1.5]), th.tensor([2.5])], th.tensor([1.5, 2.5])):
         batch.update({"value": value}, bs=[0, 1], ts=1)
         assert batch["value"][:, 1, 0].tolist() == [1.5, 2.5]
-    with pytest.raises(ValueError, match="value must fit"):
+    with refused(ValueError, "value"):
         batch.update({"value": np.ones((2, 2))}, ts=0)
 
 
@@ -211,7 +212,7 @@ def test_forks_that_subclass() -> None:
     assert batch["hidden"].tolist() == th.ones(2, 4, 7).tolist()
     batch.update({"state": np.ones((2, 5))}, ts=0)
     assert batch.first()["state"].shape == (2, 1, 5)
-    with pytest.raises(ValueError, match=r"value must fit \[2, 3\], got \[4\]"):
+    with refused(ValueError, "value", got="[4]"):
         batch._check_safe_view(th.zeros(4), th.zeros(2, 3))
     batch.extend({"bonus": {"vshape": (2,)}, "role": {"vshape": (1,), "group": "teams"}}, {"teams": 3})
     batch.update({"bonus": np.ones((2, 2)), "role": np.ones((2, 3, 1))}, ts=1)
@@ -222,21 +223,21 @@ def test_forks_that_subclass() -> None:
 
 
 def test_errors_are_of_the_kinds_that_callers_catch() -> None:
-    with pytest.raises(AssertionError, match="filled"):
+    with refused(AssertionError, "scheme"):
         EpisodeBatch({"filled": {"vshape": 1}}, {}, 1, 1)
-    with pytest.raises(AssertionError, match="vshape"):
+    with refused(AssertionError, "scheme['a']"):
         EpisodeBatch({"a": {}}, {}, 1, 1)
-    with pytest.raises(AssertionError, match="groups"):
+    with refused(AssertionError, "groups"):
         EpisodeBatch({"a": {"vshape": 1, "group": "agents"}}, {}, 1, 1)
-    with pytest.raises(AssertionError, match="preprocess"):
+    with refused(AssertionError, "preprocess"):
         EpisodeBatch({"a": {"vshape": 1}}, {}, 1, 1, preprocess={"b": ("c", [OneHot(2)])})
     batch = new_batch(1, 2)
     with pytest.raises(KeyError):
         batch.update({"nothing": 1})
-    with pytest.raises(ValueError, match="nothing"):
+    with refused(ValueError, "name", got="'nothing'"):
         batch["nothing"]
-    with pytest.raises(ValueError, match="must fit"):
+    with refused(ValueError, "state"):
         batch.update({"state": np.zeros(4)}, ts=0)
     buffer = ReplayBuffer(SCHEME, GROUPS, 4, 2)
-    with pytest.raises(AssertionError, match="hold 1 episodes"):
+    with refused(AssertionError, "buffer"):
         buffer.sample(1)

@@ -13,6 +13,7 @@ import pytest
 import torch as th
 
 from relive.compat.pymarl import EpisodeBatch, OneHot, ReplayBuffer
+from waiting import PATIENCE
 
 AGENTS, ACTIONS, OBS, STATE, LIMIT = 3, 5, 7, 6, 12
 
@@ -225,7 +226,7 @@ def their_project(folder: Path) -> Path:
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "relive.compat.command", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_the_command_runs_their_main_with_our_buffer(tmp_path: Path) -> None:

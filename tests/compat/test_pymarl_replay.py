@@ -19,6 +19,7 @@ from scipy import stats
 import relive as rl
 from pymarl_plain import ACTIONS, AGENTS, GROUPS, SCHEME, PlainReplay, check, one_hot
 from pymarl_player import PREPROCESS, Player, numbered
+from refusals import refused
 from relive.compat.pymarl import EpisodeBatch, OneHot, PrioritizedReplayBuffer, ReplayBuffer
 
 
@@ -165,9 +166,9 @@ def test_samples_are_fair_without_replacement_and_repeat_with_the_seed() -> None
         assert len(set(drawn)) == 2
         counts[drawn] += 1
     assert stats.chisquare(counts).pvalue > 1e-3
-    with pytest.raises(rl.errors.NotEnoughRows, match=r"^buffer must hold 6 episodes, got 5. Ask can_sample before"):
+    with refused(rl.errors.NotEnoughRows, "buffer", got="5"):
         buffer.sample(6)
-    with pytest.raises(rl.errors.OptionError, match=r"^batch_size must be a whole number of at least 1, got 0"):
+    with refused(rl.errors.OptionError, "batch_size", got="0"):
         buffer.sample(0)
 
 
@@ -189,20 +190,20 @@ def test_batches_that_do_not_fit_change_nothing() -> None:
     batch, plain = player.play([5, 2], 6)
     buffer.insert_episode_batch(batch)
     longer, _ = player.play([5], 7)
-    with pytest.raises(rl.errors.OptionError, match=r"^ep_batch must have at most 6 steps, got 7"):
+    with refused(rl.errors.OptionError, "ep_batch", got="7"):
         buffer.insert_episode_batch(longer)
     foreign = EpisodeBatch({"speed": {"vshape": 1}}, {}, 1, 6)
-    with pytest.raises(KeyError, match=r"name must be one of state, .*, got 'speed'"):
+    with refused(KeyError, "name", got="'speed'"):
         buffer.insert_episode_batch(foreign)
     wrong = EpisodeBatch({"state": {"vshape": 4}}, {}, 1, 6)
-    with pytest.raises(rl.errors.OptionError, match=r"^state must have shape \[1, 6, 5\], got \[1, 6, 4\]"):
+    with refused(rl.errors.OptionError, "state"):
         buffer.insert_episode_batch(wrong)
-    with pytest.raises(rl.errors.OptionError, match=r"^bs must name episodes that are there \(0 to 1\), got 2"):
+    with refused(rl.errors.OptionError, "bs", got="2"):
         buffer.update({"reward": [[1.0]]}, bs=2, ts=0)
     assert buffer.episodes_in_buffer == 2
     check(buffer[:2], plain)
     for size in (0, 1.5, True):
-        with pytest.raises(rl.errors.OptionError, match=r"^buffer_size must be a whole number of at least 1"):
+        with refused(rl.errors.OptionError, "buffer_size"):
             ReplayBuffer(SCHEME, GROUPS, size, 6)
 
 

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import relive as rl
+from refusals import refused
 from relive.compat.xuance.v1_1 import memory_tools_marl as xm
 from xuance_marl_world import (
     ACT,
@@ -57,9 +58,9 @@ def test_a_list_of_times_writes_the_cell_of_every_environment() -> None:
         np.testing.assert_array_equal(buffer.episode_data["terminals"][env, t], data[4][env])
         others = np.arange(8) != t
         assert not buffer.episode_data["obs"][env][:, others].any()
-    with pytest.raises(rl.errors.OptionError, match=r"^t_envs must be one whole number or 3, got \[0, 1\]"):
+    with refused(rl.errors.OptionError, "t_envs"):
         buffer.store_transitions([0, 1], *data)
-    with pytest.raises(rl.errors.OptionError, match=r"^t_envs must be from 0 to 6, got 7"):
+    with refused(rl.errors.OptionError, "t_envs", got="7"):
         buffer.store_transitions(7, *data)
 
 
@@ -91,9 +92,7 @@ def test_store_episodes_stores_finished_environments_only() -> None:
     for env in (0, 2):
         np.testing.assert_array_equal(buffer.episode_data["obs"][env, :, 1], data[1][0][env])
         buffer.finish_path(env, 3, data[0][0], data[0][2], data[0][5], filled, value_next=np.zeros((A, 1)))
-    with pytest.raises(
-        rl.errors.StepError, match=r"^store_episodes must be called before environment 0 begins another"
-    ):
+    with refused(rl.errors.StepError, "store_episodes"):
         buffer.store_transitions(0, *data[0])
     buffer.store_episodes()
     assert buffer.size == 3
@@ -108,8 +107,7 @@ def test_off_policy_episodes_are_full_when_they_are_and_have_no_store() -> None:
     assert not buffer.full
     episodes_world(buffer, world, 1)
     assert buffer.full
-    message = "^store must not be called on a buffer of episodes, got a step. Use store_transitions, finish_path and"
-    with pytest.raises(rl.errors.OptionError, match=message):
+    with refused(rl.errors.OptionError, "store"):
         buffer.store({})
 
 
@@ -145,16 +143,15 @@ def test_missing_names_are_all_listed_and_nothing_is_written() -> None:
         buffer.store(partial | {"obs": step["obs"], "terminals": step["terminals"]})
         assert buffer.data["agent_mask"][:, 0].all()
         for key in ("obs", "rewards", "state", "terminals"):
-            with pytest.raises(rl.errors.StepError, match=f"^{key} must"):
+            with refused(rl.errors.StepError, key):
                 buffer.store(step | {key: step[key][0]})
         assert buffer.size == 1
 
 
 def test_sizes_that_do_not_divide_are_refused_with_the_nearest() -> None:
-    message = r"^buffer_size must be a multiple of n_envs \(4\), got 10. The nearest are 8 and 12.$"
-    with pytest.raises(rl.errors.OptionError, match=message):
+    with refused(rl.errors.OptionError, "buffer_size"):
         make(xm.MARL_OnPolicyBuffer, 4, 10)
-    with pytest.raises(rl.errors.OptionError, match=message):
+    with refused(rl.errors.OptionError, "buffer_size"):
         xm.MARL_OffPolicyBuffer(A, None, OBS, ACT, (A, 1), (A,), 4, 10, 4)
 
 
@@ -262,18 +259,18 @@ def test_episodes_refuse_what_would_be_lost() -> None:
     good = [np.ones((1, 1, 2), int), {"actions_n": np.ones((1, 1))}, None, np.zeros((1, 1, 1)), np.zeros((1, 1), bool)]
     good.append(np.ones((1, 1, 2)))
     buffer.store_transitions(0, *good)
-    for place, wrong, message in (
-        (0, np.full((1, 1, 2), 0.9), r"^obs must be whole numbers \(uint8\), got 0.9"),
-        (3, np.full((1, 1, 1), 1e300), r"^rewards must fit float32, got 1e\+300"),
-        (4, np.full((1, 1), 0.3), r"^terminals must be 0 or 1, got 0.3"),
-        (5, np.full((1, 1, 2), 0.5), r"^avail_actions must be 0 or 1, got 0.5"),
+    for place, wrong, about in (
+        (0, np.full((1, 1, 2), 0.9), "obs"),
+        (3, np.full((1, 1, 1), 1e300), "rewards"),
+        (4, np.full((1, 1), 0.3), "terminals"),
+        (5, np.full((1, 1, 2), 0.5), "avail_actions"),
     ):
-        with pytest.raises(rl.errors.StepError, match=message):
+        with refused(rl.errors.StepError, about):
             buffer.store_transitions(1, *good[:place], wrong, *good[place + 1 :])
     filled = np.arange(3)[None, :, None] < 1
-    with pytest.raises(rl.errors.StepError, match=r"^obs of environment 0 must fit uint8"):
+    with refused(rl.errors.StepError, "obs of environment 0"):
         buffer.finish_path(0, 1, np.full((1, 1, 2), 300), None, good[5], filled)
-    with pytest.raises(rl.errors.StepError, match=r"^filled of environment 0 must be 0 or 1, got 7"):
+    with refused(rl.errors.StepError, "filled of environment 0"):
         buffer.finish_path(0, 1, good[0], None, good[5], filled * 7)
     buffer.store_episodes()
     assert buffer.size == 0

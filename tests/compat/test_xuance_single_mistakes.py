@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import relive as rl
+from refusals import refused
 from relive.compat.xuance.v1_1 import memory_tools as xm
 from xuance_single_world import ACT, BOX, IMAGE, on_policy, store_on
 
@@ -80,9 +81,9 @@ def test_auxiliary_information_of_off_policy_buffers_is_stored_and_returned() ->
         t = samples[2][k]
         assert samples.auxiliary_infos["note"][k].tolist() == [t, t]
         assert samples.auxiliary_infos["dist"][k][1] == t
-    with pytest.raises(rl.errors.StepError, match="aux_info/note must be given, got nothing"):
+    with refused(rl.errors.StepError, "aux_info/note"):
         buffer.store(obs, np.zeros(2, int), np.ones(2), np.zeros(2, bool), obs, {"dist": [1, 2]})
-    with pytest.raises(rl.errors.OptionError, match="auxiliary_shape must have shapes to be saved, got objects"):
+    with refused(rl.errors.OptionError, "auxiliary_shape", got="objects"):
         buffer.state_dict()
 
 
@@ -97,11 +98,11 @@ def test_scalars_and_data_of_one_environment_are_refused() -> None:
     }
     bad = {"obs": np.zeros(3), "acts": 1, "rews": 0.5, "terminals": False, "next_obs": np.zeros((1, 3))}
     for name, value in bad.items():
-        with pytest.raises(rl.errors.StepError, match=rf"^{name} must .*shape \[2"):
+        with refused(rl.errors.StepError, name):
             buffer.store(**{**good, name: value})
     assert buffer.size == 0
     buffer.store(**good)
-    with pytest.raises(rl.errors.StepError, match=r"data must have shape \[2, 3\], got \[3\]"):
+    with refused(rl.errors.StepError, "data"):
         xm.store_element(np.zeros(3), xm.create_memory((3,), 2, 4), 0)
 
 
@@ -119,10 +120,10 @@ def test_fields_have_the_spaces_own_dtype() -> None:
 def test_atari_buffers_refuse_floats() -> None:
     images = np.full((1, 8, 8, 4), 0.5, np.float32)
     off = xm.DummyOffPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4, 2)
-    with pytest.raises(rl.errors.StepError, match=r"obs must be whole numbers \(uint8\), got 0.5. Scale and round"):
+    with refused(rl.errors.StepError, "obs", "next_obs"):
         off.store(images, np.zeros(1, int), np.zeros(1), np.zeros(1, bool), images)
     on = xm.DummyOnPolicyBuffer_Atari(IMAGE, ACT, None, 1, 4)
-    with pytest.raises(rl.errors.StepError, match="obs must be whole numbers"):
+    with refused(rl.errors.StepError, "obs"):
         on.store(images, np.zeros(1, int), np.zeros(1), np.zeros(1), np.zeros(1, bool))
     assert off.size == on.size == 0
 
@@ -130,8 +131,7 @@ def test_atari_buffers_refuse_floats() -> None:
 def test_time_limits_are_not_terminals() -> None:
     buffer = on_policy(n_envs=2, n_size=2, gamma=0.5, gae_lam=1.0)
     store_on(buffer, truncations=np.array([True, False]))
-    message = r"^finish_path must be called for environment 0 after its truncated step, got another step"
-    with pytest.raises(rl.errors.StepError, match=message):
+    with refused(rl.errors.StepError, "finish_path"):
         store_on(buffer)
     buffer.finish_path(10.0, 0)
     store_on(buffer)
@@ -193,7 +193,7 @@ def test_an_algorithm_without_values_may_say_so() -> None:
     obs, row = np.zeros((2, 3)), np.ones(2, np.float32)
     buffer.store(obs, np.zeros(2, int), row, 0, np.zeros(2, bool))
     assert not buffer.values.any()
-    with pytest.raises(rl.errors.StepError, match=r"^value must have shape \[2\], got \[\]"):
+    with refused(rl.errors.StepError, "value"):
         buffer.store(obs, np.zeros(2, int), row, 0.5, np.zeros(2, bool))
 
 
@@ -232,44 +232,44 @@ def test_functions_on_plain_arrays() -> None:
     pair = xm.create_memory(((1,), ()), 2, 3)
     xm.store_element((np.ones((2, 1)), np.zeros(2)), pair, 2)
     assert pair[0][:, 2].tolist() == [[1], [1]]
-    with pytest.raises(rl.errors.StepError, match=r"^data must be whole numbers \(uint8\), got 0.7"):
+    with refused(rl.errors.StepError, "data"):
         xm.store_element(np.full(2, 0.7), xm.create_memory((), 2, 3, np.uint8), 0)
-    with pytest.raises(rl.errors.StepError, match="data/a must be in both data and memory"):
+    with refused(rl.errors.StepError, "data/a"):
         xm.store_element({"b": ["x", "y"], "c": {"d": np.zeros(2)}}, memory, 0)
-    with pytest.raises(rl.errors.OptionError, match=r"^shape must be a tuple"):
+    with refused(rl.errors.OptionError, "shape"):
         xm.create_memory(7, 2, 3)
 
 
 def test_what_is_sampled_too_early_or_from_nowhere() -> None:
     buffer = on_policy()
-    with pytest.raises(rl.errors.NotEnoughRows, match=r"^buffer must be full to be sampled, got 0 of 4 steps$"):
+    with refused(rl.errors.NotEnoughRows, "buffer", got="0 of 4 steps"):
         buffer.sample(np.arange(2))
     for _ in range(4):
         store_on(buffer)
-    with pytest.raises(rl.errors.OptionError, match=r"^indexes must be whole numbers from 0 to 3, got"):
+    with refused(rl.errors.OptionError, "indexes"):
         buffer.sample(np.array([4]))
-    with pytest.raises(rl.errors.OptionError, match=r"^i must be a whole number from 0 to 0, got 1"):
+    with refused(rl.errors.OptionError, "i", got="1"):
         buffer.finish_path(0.0, 1)
     store_on(buffer)
-    with pytest.raises(rl.errors.OptionError, match=r"^val must be one number"):
+    with refused(rl.errors.OptionError, "val"):
         buffer.finish_path(np.zeros(2), 0)
-    with pytest.raises(rl.errors.OptionError, match=r"^n_size must be a whole number of at least 2, got 1"):
+    with refused(rl.errors.OptionError, "n_size", got="1"):
         on_policy(n_size=1)
     recurrent = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 5, 2, 2)
     episode = xm.EpisodeBuffer()
-    with pytest.raises(rl.errors.StepError, match=r"^episode must have a step, got none"):
+    with refused(rl.errors.StepError, "episode"):
         recurrent.store(episode)
     odd = xm.EpisodeBuffer()
     odd.obs.append(np.zeros(3))
     odd.put([np.zeros(3), 0, 1e300, False])
-    with pytest.raises(rl.errors.StepError, match=r"^rews must fit float32, got 1e\+300"):
+    with refused(rl.errors.StepError, "rews"):
         recurrent.store(odd)
     odd.done[0] = 0.5
-    with pytest.raises(rl.errors.StepError, match=r"^done must be 0 or 1, got 0.5"):
+    with refused(rl.errors.StepError, "done"):
         recurrent.store(odd)
     assert recurrent.size == 0
     episode.put([np.zeros(3), 0, 0.0, True])
-    with pytest.raises(rl.errors.StepError, match=r"^episode must have one observation more than actions, got 1 and 1"):
+    with refused(rl.errors.StepError, "episode"):
         recurrent.store(episode)
 
 
@@ -313,7 +313,7 @@ def test_auxiliary_information_can_be_written_to() -> None:
     aux = buffer.sample(np.arange(6))[5]
     assert aux["old_dist"].tolist() == ["n"] * 6
     assert aux["number"].ravel().tolist() == list(range(12))
-    with pytest.raises(rl.errors.OptionError, match=r"^number must have shape \[2, 3, 2\], got \[2\]"):
+    with refused(rl.errors.OptionError, "number", got="[2]"):
         buffer.auxiliary_infos["number"] = np.zeros(2)
     none = xm.DummyOnPolicyBuffer(BOX, ACT, {}, 2, 3)
     none.store(np.zeros((2, 3)), np.zeros(2, int), row, row, np.zeros(2, bool), {})
@@ -340,9 +340,9 @@ def test_notes_that_were_changed_are_refused(tmp_path: Path) -> None:
     other = on_policy()
     for damage in (note.replace("count", "mount"), note[:-9], "[]", "{}", '{"buffer": 3, "xxh64": "0"}'):
         (tmp_path / "buffer.json").write_text(damage)
-        with pytest.raises(rl.errors.SnapshotError, match=r"buffer.json must be"):
+        with refused(rl.errors.SnapshotError, "buffer.json"):
             other.load(tmp_path)
         assert other.size == 0
     one = xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 3, 2, 7, 2)
-    with pytest.raises(rl.errors.OptionError, match=r"^folder must hold a buffer whose n_size is 7, got 3"):
+    with refused(rl.errors.OptionError, "folder", got="3"):
         xm.RecurrentOffPolicyBuffer(BOX, ACT, None, 1, 7, 2, 3, 2).load_state_dict(one.state_dict())

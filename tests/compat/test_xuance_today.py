@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relive as rl
+from refusals import refused
 from relive.compat.xuance import memory_offline, memory_tools, memory_tools_marl
 from xuance_real import imported, signatures
 
@@ -315,23 +316,24 @@ def test_a_state_of_one_environment_is_each_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "about"),
     [
-        ({"rewards": None}, r"^rewards must be given, got nothing"),
-        ({"obs": {"agent_0": np.zeros((2, 3))}}, r"obs/agent_1 must be given, got nothing\n- obs/agent_2 must be"),
-        ({"rewards": dict.fromkeys(KEYS, np.zeros(3))}, r"rewards/agent_0 must have shape \[2\], got \[3\]"),
-        ({"actions": dict.fromkeys(KEYS, np.array([0, 9]))}, r"^actions/agent_0 must be from 0 to 4, got 9"),
-        ({"actions": dict.fromkeys(KEYS, np.array([0, 0.5]))}, r"^actions must be whole numbers \(int64\), got 0.5"),
-        ({"terminals": dict.fromkeys(KEYS, np.full(2, 0.5))}, r"terminals/agent_0 must be 0 or 1, got 0.5"),
+        ({"rewards": None}, "rewards"),
+        ({"obs": {"agent_0": np.zeros((2, 3))}}, "obs/agent_1"),
+        ({"rewards": dict.fromkeys(KEYS, np.zeros(3))}, "rewards/agent_0"),
+        ({"actions": dict.fromkeys(KEYS, np.array([0, 9]))}, "actions/agent_0"),
+        ({"actions": dict.fromkeys(KEYS, np.array([0, 0.5]))}, "actions"),
+        ({"terminals": dict.fromkeys(KEYS, np.full(2, 0.5))}, "terminals/agent_0"),
     ],
 )
 @pytest.mark.parametrize("kind", [*ON, *OFF, *ON_RNN, *OFF_RNN])
-def test_a_wrong_step_is_refused_whole(kind: str, change: Any, message: str) -> None:
+def test_a_wrong_step_is_refused_whole(kind: str, change: Any, about: str) -> None:
     options = spaces_of(KEYS, SIZES[0]) | {"n_envs": 2, "buffer_size": 8, "max_episode_steps": 4}
     buffer = getattr(memory_tools_marl, kind)(**options)
     step = agents_step(np.random.default_rng(0), 2, 0, KEYS, SIZES[0]) | {"episode_steps": 0}
-    with pytest.raises(rl.errors.StepError, match=message):
+    with pytest.raises(rl.errors.StepError) as caught:
         buffer.store(**step | change)
+    assert caught.value.problems[0].name == about
     assert buffer.size == 0
     assert all(not np.any(array) for array in buffer.data["obs"].values())
     buffer.store(**step)
@@ -357,5 +359,5 @@ def test_saved_and_loaded(kind: str, tmp_path: Any) -> None:
     if "Off" in kind:
         same(other.sample(), buffer.sample())
     stranger = getattr(memory_tools_marl, kind)(**options | {"agent_keys": KEYS[::-1]})
-    with pytest.raises(rl.errors.OptionError, match="agent_keys"):
+    with refused(rl.errors.OptionError, "folder"):
         stranger.load(tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import relive as rl
+from waiting import until
 
 SCHEMA = rl.Schema(obs=rl.Field((4,)), tag=rl.Field((), "int64"))
 LANE = 10_000_000
@@ -76,10 +77,5 @@ def kill_shard(shards: rl.distributed.Shards, index: int) -> None:
         time.sleep(0.1)
         state = shards.state()["shards"][index]
     os.kill(state["pid"], signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        now = shards.state()["shards"][index]
-        if now is not None and now["epoch"] != state["epoch"]:
-            return
-        time.sleep(0.05)
-    raise AssertionError("the shard did not come back")
+    epoch = state["epoch"]
+    until(lambda: (now := shards.state()["shards"][index]) is not None and now["epoch"] != epoch)

@@ -10,7 +10,9 @@ import pytest
 from telling_rows import LANE, SCHEMA, check_batch, kill_shard, steps_of, stored_tags, write, write_on
 
 import relive as rl
+from refusals import refused
 from relive.errors import OptionError, StorageError
+from waiting import PATIENCE, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 D = rl.distributed
@@ -87,14 +89,14 @@ def test_a_shard_whose_file_is_cut_short_says_so(ray, tmp_path) -> None:
     with D.Shards(SCHEMA, 40_000, lanes=1, storage="mapped", folder=tmp_path / "kept") as shards:
         writer, pid = write(shards, 1_000), shards.state()["shards"][0]["pid"]
         os.truncate(tmp_path / "kept" / "shard-0" / "rows", 8192)
-        with shards.learner(8, timeout=20) as batches, pytest.raises(StorageError, match="one that was cut short"):
+        with shards.learner(8, timeout=PATIENCE) as batches, refused(StorageError, "memory"):
             next(batches)
-        with pytest.raises(StorageError, match="one that was cut short"):
+        with refused(StorageError, "memory"):
             write_on(writer, 1_000, 1_100)
         os.kill(pid, 0)
     os.truncate(tmp_path / "here", 8192)
     zeros = np.zeros(900)
-    with pytest.raises(StorageError, match="one that was cut short"):
+    with refused(StorageError, "memory"):
         before.extend(obs=np.ones((900, 500)), reward=zeros, terminated=zeros > 0, truncated=zeros > 0)
     with pytest.raises(StorageError):
         before.close()
@@ -112,23 +114,23 @@ def test_a_shard_that_stands_still_is_waited_for_and_left_out(ray, tmp_path) -> 
                 for number in range(100, 150):
                     writer.append(**steps_of([1], number))
                 writer.flush()
-                late = time.monotonic() + 4
-                found = []
-                while time.monotonic() < late:
-                    found.append(int(next(batches).ticket[0]))
-                assert set(found[-20:]) == {1}
+                found = [0]
+                until(lambda: found.append(int(next(batches).ticket[0])) or set(found[-200:]) == {1}, pause=0.001)
                 assert shards.state(timeout=0.5)["shards"][0] is None
-                stuck = shards.writer([1], block=5, timeout=0.5)
+                stuck = shards.writer([1], block=5, timeout=PATIENCE)
                 stuck.append(**steps_of([1], 150))
                 stuck.flush()
             finally:
                 os.kill(pid, signal.SIGCONT)
-            late, seen = time.monotonic() + 10, set()
-            while seen != {0, 1} and time.monotonic() < late:
+            seen = set()
+
+            def both() -> bool:
                 batch = next(batches)
                 check_batch(batch)
                 seen.add(int(batch.ticket[0]))
-            assert seen == {0, 1}
+                return seen == {0, 1}
+
+            until(both)
 
 
 def test_a_cluster_that_was_saved_goes_on(ray, tmp_path) -> None:
@@ -149,7 +151,7 @@ def test_a_cluster_that_was_saved_goes_on(ray, tmp_path) -> None:
         write(shards, 10, first=150)
         tags = stored_tags(shards, tmp_path / "again")
         assert set(tags.values()) == {1}
-    with pytest.raises(OptionError, match="shards must be the 2 that were saved, got 3"):
+    with refused(OptionError, "shards", got="3"):
         D.Shards.load(tmp_path / "saved", SCHEMA, 3_000, shards=3, lanes=3)
 
 
@@ -167,30 +169,27 @@ def test_what_a_folder_holds_is_gone_on_with_if_asked(ray, tmp_path) -> None:
     kept = {"durability": "journal", "folder": tmp_path}
     with D.Shards(SCHEMA, 4_000, lanes=1, **kept) as shards:
         write(shards, 77)
-    with pytest.raises(StorageError) as caught:
+    with refused(StorageError, "*", got="some"):
         D.Shards(SCHEMA, 4_000, lanes=1, **kept)
-    remedy = "Give resume=True to go on with it, or another folder."
-    assert str(caught.value) == f"{tmp_path} must hold no shards yet, got some. {remedy}"
     with D.Shards(SCHEMA, 4_000, lanes=1, resume=True, **kept) as shards:
         assert len(shards) == 77
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "about"),
     [
-        ({"lanes": 3, "shards": 2}, "lanes must be a multiple of the 2 shards, got 3"),
-        ({"lanes": 3, "capacity": 100}, "capacity must be a multiple of the 3 lanes, got 100"),
-        ({"sampler": rl.Shuffled()}, "sampler must be Uniform or Prioritized, got Shuffled"),
-        ({"durability": "some"}, "durability must be one of none, snapshot, journal, got 'some'"),
-        ({"durability": "journal"}, "folder must be given for what has to outlive a shard, got None"),
-        ({"limiter": 8}, "limiter must be a Ratio, got int"),
-        ({"storage": "disk"}, "storage must be one of ram, shared, mapped, got 'disk'"),
+        ({"lanes": 3, "shards": 2}, "lanes"),
+        ({"lanes": 3, "capacity": 100}, "capacity"),
+        ({"sampler": rl.Shuffled()}, "sampler"),
+        ({"durability": "some"}, "durability"),
+        ({"durability": "journal"}, "folder"),
+        ({"limiter": 8}, "limiter"),
+        ({"storage": "disk"}, "storage"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+def test_options_that_do_not_fit_are_refused(options: dict, about: str) -> None:
+    with refused(OptionError, about):
         D.Shards(SCHEMA, **{"capacity": 300, **options})
-    assert str(caught.value) == message
 
 
 def test_rows_are_not_pickled(ray, monkeypatch) -> None:

@@ -12,8 +12,9 @@ from telling_rows import LANE, SCHEMA, check_batch, steps_of, stored_tags
 
 import relive as rl
 from relive.distributed.ray_start import _on_loopback
+from waiting import PATIENCE
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning"), pytest.mark.slow]
 D = rl.distributed
 
 
@@ -23,7 +24,8 @@ def nodes():
     from ray.cluster_utils import Cluster
 
     ray.shutdown()  # another module may have left one
-    here = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
+    helpers = os.pathsep.join(str(Path(__file__).parents[1] / folder) for folder in ("distributed", "memory"))
+    here = {"env_vars": {"PYTHONPATH": helpers}}
     with _on_loopback():
         args = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 100_000_000}
         cluster = Cluster(initialize_head=True, head_node_args=args)
@@ -137,7 +139,6 @@ def test_what_was_acknowledged_is_there_once_after_kills(nodes, tmp_path) -> Non
     lives(6, nodes, tmp_path)
 
 
-@pytest.mark.slow
 def test_what_was_acknowledged_is_there_once_after_a_hundred_kills(nodes, tmp_path) -> None:
     lives(100, nodes, tmp_path)
 
@@ -155,7 +156,7 @@ def test_a_node_that_goes_takes_nothing_with_it(nodes, tmp_path) -> None:
         gone = next(index for index, shard in enumerate(before) if shard["node"] != head)
         node = next(node for node in nodes.worker_nodes if node.node_id == before[gone]["node"])
         nodes.remove_node(node, allow_graceful=False)
-        late, after = time.monotonic() + 90, before[gone]
+        late, after = time.monotonic() + PATIENCE, before[gone]
         while (after is None or after["node"] == before[gone]["node"]) and time.monotonic() < late:
             after = shards.state(timeout=2)["shards"][gone]
         assert after is not None

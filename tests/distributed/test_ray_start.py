@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from waiting import PATIENCE
+
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
@@ -22,7 +24,7 @@ def test_a_stranger_without_the_token_is_refused(ray, tmp_path) -> None:
     address = ray.get_runtime_context().gcs_address
     code = f"import relive as rl; rl.distributed.connect({address!r}); print('let in')"
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
-    stranger = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    stranger = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert stranger.returncode != 0
     assert "let in" not in stranger.stdout
     assert "InvalidAuthToken" in stranger.stderr

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive.distributed.messages import Update, pack_updates, unpack_batches
 from relive.distributed.shard import Shard, ShardSpec
 from relive.distributed.tally import Tally
@@ -100,9 +101,8 @@ def test_rows_of_lanes_that_are_not_the_writers_are_refused() -> None:
     shard, source = Shard(spec()), Source()
     epoch = shard.attach(1, [0], None)["epoch"]
     source.steps(2)
-    with pytest.raises(OptionError) as caught:
+    with refused(OptionError, "rows", got="some of lane 1"):
         shard.append(epoch, 1, [0], source.packed([0, 0]))
-    assert str(caught.value) == "rows must be of the writer's lanes [0], got some of lane 1"
     assert len(shard.memory) == 0
 
 

@@ -8,6 +8,7 @@ import pytest
 from telling_rows import SCHEMA, steps_of, stored_tags, write, write_on
 
 import relive as rl
+from refusals import refused
 from relive.errors import OptionError, PriorityError, StepError, StorageError
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -38,12 +39,10 @@ def test_a_writer_says_that_a_shard_does_not_answer(ray) -> None:
         pid = shards.state()["shards"][0]["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
-            with pytest.raises(StorageError) as caught:
+            with refused(StorageError, "shard 0", got="nothing"):
                 write_on(writer, 0, 20)
         finally:
             os.kill(pid, signal.SIGCONT)
-        said = "shard 0 must answer within 0.5 s, got nothing. Look at Shards.state()."
-        assert str(caught.value) == said
 
 
 def test_cutting_ends_episodes(ray) -> None:
@@ -67,9 +66,8 @@ def test_a_writer_that_a_later_one_replaced(ray) -> None:
     with D.Shards(SCHEMA, 4_000, shards=2, lanes=4) as shards:
         old = write(shards, 10, block=2)
         write(shards, 10, first=10, lanes=[3], block=2)
-        with pytest.raises(StorageError) as caught:
+        with refused(StorageError, "lane 3", got="another that came later"):
             write_on(old, 10, 20)
-        assert str(caught.value) == "lane 3 must have one writer, got another that came later. Take another lane."
 
 
 def test_bad_steps_and_errors_are_refused_at_once(ray) -> None:
@@ -83,5 +81,5 @@ def test_bad_steps_and_errors_are_refused_at_once(ray) -> None:
             for errors in (np.ones(7), np.full(8, np.nan), "no"):
                 with pytest.raises((PriorityError, OptionError)):
                     batches.update_priorities(batch, errors)
-            with pytest.raises(OptionError, match="batch must have a ticket"):
+            with refused(OptionError, "batch"):
                 batches.update_priorities(rl.Batch(obs=1), np.ones(8))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from refusals import refused
 from relive import envs
 from relive.agents.dqn import DQNConfig
 from relive.agents.registry import find
@@ -54,7 +55,7 @@ def test_a_snapshot_goes_on_bit_for_bit() -> None:
         action = random.integers(0, 12, (3, 1))
         for a, b in zip(one.step(action).obs.values(), two.step(action).obs.values(), strict=True):
             assert np.array_equal(a, b)
-    with pytest.raises(OptionError, match=r"^state\['bits'\] must have shape \(3, 12\), got \(3, 5\)$"):
+    with refused(OptionError, "state['bits']"):
         two.restore({**one.snapshot(), "bits": np.zeros((3, 5))})
 
 
@@ -85,9 +86,7 @@ def test_learners_read_with_hindsight_and_go_on_bit_for_bit(name: str) -> None:
 
 def test_refusals() -> None:
     env = OneAgent(envs.make("bitflip"))
-    with pytest.raises(OptionError, match=r"^n_step must be 1 with hindsight, got 3\. Rewards in between"):
+    with refused(OptionError, "n_step", got="3"):
         DQNConfig(hindsight="future", n_step=3).memory(env, lanes=1, seed=0)
-    with pytest.raises(
-        OptionError, match=r"^environment must have compute_reward, .* for hindsight, got 'CartPole-v1'$"
-    ):
+    with refused(OptionError, "environment", got="'CartPole-v1'"):
         DQNConfig(hindsight="final").memory(OneAgent(envs.make("CartPole-v1")), lanes=1, seed=0)

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import relive as rl
+from refusals import refused
 from relive.envs.dice import Dice, seeds, seeds_for
 
 FALSE_ALARM = 1e-6
@@ -85,18 +86,17 @@ def test_without_a_seed_nothing_repeats() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "message"),
+    "seed",
     [
-        (-1, "seed must be a whole number from 0 to 2**63 - 1, or None, got -1"),
-        (2**63, "seed must be a whole number from 0 to 2**63 - 1, or None, got 9223372036854775808"),
-        (True, "seed must be a whole number from 0 to 2**63 - 1, or None, got True"),
-        (1.5, "seed must be a whole number, a list with one an environment, or None, got 1.5"),
-        ([1], "seed must have one entry for each of 2 environments, got 1"),
-        ([1, -1], "seed must hold whole numbers from 0 to 2**63 - 1, got -1"),
-        ([1, 0.5], "seed must hold whole numbers from 0 to 2**63 - 1, got 0.5"),
+        -1,
+        2**63,
+        True,
+        1.5,
+        [1],
+        [1, -1],
+        [1, 0.5],
     ],
 )
-def test_seeds_that_cannot_be(seed: Any, message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_seeds_that_cannot_be(seed: Any) -> None:
+    with refused(rl.errors.OptionError, "seed"):
         seeds_for(seed, 2)
-    assert str(caught.value) == message

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 import relive as rl
+from refusals import refused
 from relive.agents.maddpg import MADDPGConfig
 from relive.envs import registry
 from relive.envs.adapters import FromGymnasium, FromPettingZoo, SyncEnvs
@@ -79,13 +80,9 @@ FEW: dict[str, Any] = {"steps": 200, "num_envs": 4, "eval_every": 100, "eval_epi
 
 @pytest.mark.parametrize(("fault", "field", "value"), [("obs", "obs", "nan"), ("reward", "reward", "inf")])
 def test_what_is_not_finite_is_named(faulty: Any, fault: str, field: str, value: str, tmp_path: Path) -> None:
-    with pytest.raises(rl.errors.EnvError) as caught:
-        rl.train(SMALL, "faulty", folder=tmp_path / "run", env_options={"fault": fault}, **FEW)
     number = {"obs": "1 of faulty after 3", "reward": "1 of faulty after 2"}[field]  # in the evaluation before step 0
-    assert str(caught.value) == (
-        f"{field} of right in environment {number} steps must be finite, got {value}. "
-        "Mend the environment, or wrap it so that it gives finite numbers."
-    )
+    with refused(rl.errors.EnvError, f"{field} of right in environment {number} steps", got=value):
+        rl.train(SMALL, "faulty", folder=tmp_path / "run", env_options={"fault": fault}, **FEW)
 
 
 def test_a_wrong_shape_is_named(faulty: Any) -> None:
@@ -93,11 +90,8 @@ def test_a_wrong_shape_is_named(faulty: Any) -> None:
     env.reset(seed=0)
     for _ in range(2):
         env.step(np.zeros((2, 2), int))
-    with pytest.raises(rl.errors.EnvError) as caught:
+    with refused(rl.errors.EnvError, "obs of right of faulty", got="[3]"):
         env.step(np.zeros((2, 2), int))
-    assert str(caught.value) == (
-        "obs of right of faulty must have shape [2], got [3]. Its space says so; mend the one or the other."
-    )
 
 
 class Wrong(gymnasium.Env):
@@ -109,11 +103,8 @@ class Wrong(gymnasium.Env):
 
 
 def test_a_wrong_shape_of_a_gymnasium_environment_is_named() -> None:
-    with pytest.raises(rl.errors.EnvError) as caught:
+    with refused(rl.errors.EnvError, "obs of Wrong", got="[3]"):
         SyncEnvs([FromGymnasium(Wrong())]).reset(seed=0)
-    assert str(caught.value) == (
-        "obs of Wrong must have shape [2], got [3]. Its space says so; mend the one or the other."
-    )
 
 
 def test_an_exception_comes_with_its_own_traceback(faulty: Any) -> None:
@@ -121,10 +112,9 @@ def test_an_exception_comes_with_its_own_traceback(faulty: Any) -> None:
     env.reset(seed=0)
     for _ in range(2):
         env.step(np.zeros((2, 2), int))
-    with pytest.raises(rl.errors.EnvError) as caught:
+    with refused(rl.errors.EnvError, "step of environment 1 (faulty)") as caught:
         env.step(np.zeros((2, 2), int))
-    said = str(caught.value)
-    assert said.startswith("step of environment 1 (faulty) must not raise, got Traceback (most recent call last):")
+    said = caught.value.problem.got
     assert said.endswith("KeyError: 'a table of its own'")
     assert "raise KeyError" in said
     assert isinstance(caught.value.__cause__, KeyError)
@@ -164,7 +154,7 @@ def test_environments_of_ones_own_and_vectors_too(monkeypatch: pytest.MonkeyPatc
     vector = FromGymnasiumVector(made)
     vector.reset(seed=0)
     monkeypatch.setattr(made, "step", lambda action: 1 / 0)
-    with pytest.raises(rl.errors.EnvError, match=r"^step of CartPole-v1 must not raise, got Traceback"):
+    with refused(rl.errors.EnvError, "step of CartPole-v1"):
         vector.step(np.zeros((2, 1), int))
 
     class Own:
@@ -179,14 +169,12 @@ def test_environments_of_ones_own_and_vectors_too(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
     rl.envs.register("own", Own)
-    with pytest.raises(rl.errors.EnvError) as caught:
+    with refused(rl.errors.EnvError, "step of simple_spread"):
         rl.train(SMALL, "own", folder=tmp_path / "run", **FEW)
-    assert str(caught.value).startswith("step of simple_spread must not raise, got Traceback")
-    assert str(caught.value).endswith("ZeroDivisionError: of its own")
     module = types.ModuleType("test_faults_world")
     module.Needs = Needs  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "test_faults_world", module)
-    with pytest.raises(rl.errors.EnvError, match=r"^making of pymarl:test_faults_world:Needs must not raise, got"):
+    with refused(rl.errors.EnvError, "making of pymarl:test_faults_world:Needs"):
         rl.envs.make("pymarl:test_faults_world:Needs")
 
 

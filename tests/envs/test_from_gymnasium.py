@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import relive as rl
 from counting_world import Counter, check_counts
+from refusals import refused
 from relive import envs
 from relive.envs.adapters import FromGymnasium, FromGymnasiumVector, SyncEnvs
 from relive.errors import EnvError, OptionError
@@ -82,29 +83,24 @@ def test_real_ones() -> None:
     assert step.obs["obs"].shape == (2, 1, 4)
     assert env.render(1).ndim == 3
     env.close()
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, "render_mode", got="None"):
         FromGymnasium(Counter()).render()
-    assert str(caught.value) == "render_mode must be 'rgb_array' for a picture, got None"
 
 
 def test_refusals() -> None:
     envs = SyncVectorEnv([Counter] * 2)
     env = FromGymnasiumVector(envs)
-    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before step, got step$"):
+    with refused(rl.errors.OptionError, "reset", got="step"):
         env.step(np.ones((2, 1), int))
     env.reset()
-    with pytest.raises(rl.errors.OptionError, match=r"^action must have shape \[2, 1\], got \[2\]$"):
+    with refused(rl.errors.OptionError, "action", got="[2]"):
         env.step(np.ones(2, int))
     envs.metadata = {}
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, "envs", got="None"):
         FromGymnasiumVector(envs)
-    assert str(caught.value) == (
-        "envs must state their autoreset mode in metadata['autoreset_mode'], got None. "
-        "Set it to a gymnasium.vector.AutoresetMode."
-    )
-    with pytest.raises(rl.errors.OptionError, match=r"^environment 1 must have the groups of the first, got"):
+    with refused(rl.errors.OptionError, "environment 1"):
         SyncEnvs([FromGymnasium(Counter()), FromGymnasium(Counter(nested=True))])
-    with pytest.raises(rl.errors.OptionError, match=r"^environments must be at least one, got none$"):
+    with refused(rl.errors.OptionError, "environments", got="none"):
         SyncEnvs([])
 
 
@@ -113,11 +109,8 @@ def test_those_made_as_a_whole_take_one_seed() -> None:
     first = env.reset(seed=0)["obs"]
     np.testing.assert_array_equal(env.reset(seed=0)["obs"], first)
     assert (env.reset(seed=1)["obs"] != first).any()
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, "seed", got="a list"):
         env.reset(seed=[1, 2, 3])
-    assert str(caught.value) == (
-        "seed must be one number for CartPole-v1, which takes one for all its environments, got a list"
-    )
 
 
 def test_infos_are_about_the_episode_that_ended() -> None:
@@ -131,29 +124,28 @@ def test_infos_are_about_the_episode_that_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nested", "action", "message"),
+    ("nested", "action", "about"),
     [
-        (False, np.ones((2, 1)), "action must be whole numbers, got float64"),
-        (False, np.zeros((2, 1), int), "action must be from 1 to 3, got 0"),
-        (False, np.full((2, 2), 2), "action must have shape [2, 1], got [2, 2]"),
-        (False, {"action": np.ones((2, 1), int), "b": 1}, "action must have action, got also b"),
-        (True, {"action/0": np.ones((2, 1), int)}, "action must have action/1, got action/0"),
+        (False, np.ones((2, 1)), "action"),
+        (False, np.zeros((2, 1), int), "action"),
+        (False, np.full((2, 2), 2), "action"),
+        (False, {"action": np.ones((2, 1), int), "b": 1}, "action"),
+        (True, {"action/0": np.ones((2, 1), int)}, "action"),
         (
             True,
             {"action/0": np.ones((2, 1), int), "action/1": np.full((2, 1, 2), np.nan)},
-            "action/1 must be finite, got nan",
+            "action/1",
         ),
     ],
 )
-def test_actions_are_looked_at_before_anything_steps(nested: bool, action: Any, message: str) -> None:
+def test_actions_are_looked_at_before_anything_steps(nested: bool, action: Any, about: str) -> None:
     for env in (
         SyncEnvs([FromGymnasium(Counter(nested=nested)) for _ in range(2)]),
         FromGymnasiumVector(SyncVectorEnv([lambda: Counter(nested=nested)] * 2)),
     ):
         env.reset()
-        with pytest.raises(rl.errors.OptionError) as caught:
+        with refused(rl.errors.OptionError, about):
             env.step(action)
-        assert str(caught.value) == message
         good: Any = np.ones((2, 1), int)
         if nested:
             good = {"action/0": good, "action/1": np.zeros((2, 1, 2), np.float32)}
@@ -218,7 +210,7 @@ def test_final_observations_as_a_dict_of_arrays() -> None:
 def test_names_of_gymnasium_need_no_prefix() -> None:
     env = envs.make("CartPole-v1", num_envs=2)
     assert env.name == "CartPole-v1"
-    with pytest.raises(OptionError, match=r"^environment must be one that Gymnasium can make, got 'CartPol-v1'\."):
+    with refused(OptionError, "environment", got="'CartPol-v1'"):
         envs.make("CartPol-v1")
 
 
@@ -250,5 +242,5 @@ def test_a_mask_that_stays_away_is_named() -> None:
 
     env = SyncEnvs([FromGymnasium(Forgetful())])
     env.reset()
-    with pytest.raises(EnvError, match="info of Forgetful must have an action_mask"):
+    with refused(EnvError, "info of Forgetful"):
         env.step([[0]])

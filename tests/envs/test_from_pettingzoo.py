@@ -11,6 +11,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.envs.adapters import FromPettingZoo, SyncEnvs
 from tide_world import Tide
@@ -174,20 +175,19 @@ def test_what_pettingzoo_registers() -> None:
     env.reset(seed=0)
     step = env.step(np.array([[0, 1], [2, 1]]))
     np.testing.assert_array_equal(step.row["reward"], [[-1, 1], [1, -1]])
-    with pytest.raises(rl.errors.OptionError, match=r"^environment must be one that PettingZoo can make, got 'sisl/x"):
+    with refused(rl.errors.OptionError, "environment"):
         envs.make("pettingzoo:sisl/xyz-v5")
 
 
 def test_names_that_lead_nowhere() -> None:
-    for name, message in (
-        ("pettingzoo:no_such_module", "environment must name a module that can be imported, got 'no_such_module'. No"),
-        ("pettingzoo:math", "environment must name a module with a parallel_env, got 'math'"),
+    for name, about in (
+        ("pettingzoo:no_such_module", "environment"),
+        ("pettingzoo:math", "environment"),
         (
             "zoo:math",
-            "environment must be gymnasium:, pettingzoo: or pymarl: and what there is to make, got 'zoo:math'",
+            "environment",
         ),
-        ("pettingzoo:", "environment must be gymnasium:, pettingzoo: or pymarl: and what there is to make, got"),
+        ("pettingzoo:", "environment"),
     ):
-        with pytest.raises(rl.errors.OptionError) as caught:
+        with refused(rl.errors.OptionError, about):
             envs.make(name)
-        assert str(caught.value).startswith(message)

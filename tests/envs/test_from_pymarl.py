@@ -9,6 +9,7 @@ import pytest
 
 import relive as rl
 from pymarl_world import New, Old, Sown
+from refusals import refused
 from relive import envs
 from relive.envs.adapters import FromPymarl, SyncEnvs
 
@@ -91,14 +92,13 @@ def test_actions_are_looked_at_first() -> None:
     world = Old()
     env = SyncEnvs([FromPymarl(world)])
     env.reset()
-    for action, message in (
-        (np.zeros((1, 3), int), "action must have shape [1, 2], got [1, 3]"),
-        (np.full((1, 2), 1.9), "action must be whole numbers, got float64"),
-        (np.full((1, 2), 6), "action must be from 0 to 5, got 6"),
+    for action, about in (
+        (np.zeros((1, 3), int), "action"),
+        (np.full((1, 2), 1.9), "action"),
+        (np.full((1, 2), 6), "action"),
     ):
-        with pytest.raises(rl.errors.OptionError) as caught:
+        with refused(rl.errors.OptionError, about):
             env.step(action)
-        assert str(caught.value) == message
     assert not world.taken
 
 
@@ -106,24 +106,20 @@ def test_by_name() -> None:
     env = envs.make("pymarl:pymarl_world:Old", num_envs=2, limit=9, own=True, shared_reward=False)
     assert env.max_episode_steps == 9
     assert not env.shared_reward
-    for name, message in (
-        ("pymarl:pymarl_world", "environment must be given as module:Class, got 'pymarl_world'"),
-        ("pymarl:pymarl_world:Nope", "environment must name a class that can be imported, got 'pymarl_world:Nope'."),
+    for name, about in (
+        ("pymarl:pymarl_world", "environment"),
+        ("pymarl:pymarl_world:Nope", "environment"),
     ):
-        with pytest.raises(rl.errors.OptionError) as caught:
+        with refused(rl.errors.OptionError, about):
             envs.make(name)
-        assert str(caught.value).startswith(message)
 
 
 def test_refusals() -> None:
-    with pytest.raises(
-        rl.errors.OptionError, match=r"^env must have PyMARL's methods, got no reset, step, get_obs, get_state, get_av"
-    ):
+    with refused(rl.errors.OptionError, "env"):
         FromPymarl(object())
     env = FromPymarl(Old(own=True))
     env.reset()
-    with pytest.raises(rl.errors.EnvError) as caught:
+    with refused(rl.errors.EnvError, "reward of Old", got="[2]"):
         env.step({"action": np.zeros(2, int)})
-    assert str(caught.value) == "reward of Old must have shape [], got [2]. Pass shared_reward=False."
-    with pytest.raises(rl.errors.OptionError, match=r"^environment must be able to draw itself, got Old$"):
+    with refused(rl.errors.OptionError, "environment", got="Old"):
         env.render()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import relive as rl
 from marines_plain import Plain, Unit
+from refusals import refused
 from relive import envs
 from relive.envs.marines import Marines, players
 
@@ -341,43 +342,41 @@ def test_the_memory_takes_it_and_what_is_given_out_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "message"),
+    ("action", "about"),
     [
-        (np.zeros((2, 3), int), "action[0, 0] must be available, got 0. avail_actions[0, 0] allows [1 2 3 4 5]."),
-        (np.full((2, 3), 6), "action[0, 0] must be available, got 6. avail_actions[0, 0] allows [1 2 3 4 5]."),
-        (np.full((2, 3), 9), "action must be from 0 to 8, got 9"),
-        (np.full((2, 3), -1), "action must be from 0 to 8, got -1"),
-        (np.ones((2, 3)), "action must be whole numbers, got float64"),
-        (np.ones((2, 4), int), "action must have shape [2, 3], got [2, 4]"),
+        (np.zeros((2, 3), int), "action[0, 0]"),
+        (np.full((2, 3), 6), "action[0, 0]"),
+        (np.full((2, 3), 9), "action"),
+        (np.full((2, 3), -1), "action"),
+        (np.ones((2, 3)), "action"),
+        (np.ones((2, 4), int), "action"),
     ],
 )
-def test_actions_that_cannot_be(action: Any, message: str) -> None:
+def test_actions_that_cannot_be(action: Any, about: str) -> None:
     env = Marines(3, 3, 2)
-    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before step, got step$"):
+    with refused(rl.errors.OptionError, "reset", got="step"):
         env.step(action)
     seen = env.reset(seed=0)
     seen["avail_actions"][:] = True  # what is handed out changes nothing
     before = env.snapshot()
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, about):
         env.step(action)
-    assert str(caught.value) == message
     for key, value in env.snapshot().items():
         np.testing.assert_array_equal(value, before[key])
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "about"),
     [
-        ({"allies": 0}, "allies must be a whole number of at least 1, got 0"),
-        ({"enemies": 51}, "allies and enemies must be at most 50 each, got 4 and 51"),
-        ({"reward": "dense"}, "reward must be 'positive', 'losses' or 'sparse', got 'dense'"),
-        ({"max_episode_steps": 0}, "max_episode_steps must be a whole number of at least 1, got 0"),
+        ({"allies": 0}, "allies"),
+        ({"enemies": 51}, "allies and enemies"),
+        ({"reward": "dense"}, "reward"),
+        ({"max_episode_steps": 0}, "max_episode_steps"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_options_that_cannot_be(options: dict[str, Any], about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         Marines(**options)
-    assert str(caught.value) == message
 
 
 def test_without_state() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.envs import particle
 from relive.envs.particle.simple_tag import outside
@@ -123,16 +124,16 @@ def test_a_snapshot_goes_on_bit_for_bit(name: str, continuous: bool) -> None:
         same(step.obs, again.obs)
         if t == 0:
             same({key: again.row[key] for key in seen}, seen)
-    for broken, message in (
+    for broken, about in (
         (
             {key: value for key, value in kept.items() if key != "vel"},
-            r"^state\['vel'\] must have shape .*, got nothing$",
+            "state['vel']",
         ),
-        ({key: value for key, value in kept.items() if key != "dice/key"}, r"^state\['dice/key'\] must have shape"),
-        ({**kept, "dice/place": kept["dice/place"][:1]}, r"^state\['dice/place'\] must have shape \(3,\), got \(1,\)$"),
-        ({**kept, "pos": kept["pos"] * np.nan}, r"^state\['pos'\] must be finite, got NaN or infinity$"),
+        ({key: value for key, value in kept.items() if key != "dice/key"}, "state['dice/key']"),
+        ({**kept, "dice/place": kept["dice/place"][:1]}, "state['dice/place']"),
+        ({**kept, "pos": kept["pos"] * np.nan}, "state['pos']"),
     ):
-        with pytest.raises(rl.errors.OptionError, match=message):
+        with refused(rl.errors.OptionError, about):
             other.restore(broken)
     same(other.step(act(other, [0, 1, 2], 20)).row, env.step(act(env, [0, 1, 2], 20)).row)  # nothing was changed
 
@@ -284,26 +285,25 @@ def test_an_adversary_may_lose_the_square_of_its_distance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("name", "options", "about"),
     [
-        ("simple_spread", {"N": 0}, "N must be a whole number of at least 1, got 0"),
-        ("simple_spread", {"local_ratio": 1.5}, "local_ratio must be from 0 to 1, got 1.5"),
+        ("simple_spread", {"N": 0}, "N"),
+        ("simple_spread", {"local_ratio": 1.5}, "local_ratio"),
         (
             "simple_spread",
             {"num_agent_neighbors": 0},
-            "num_agent_neighbors must be a whole number of at least 1 or None, got 0",
+            "num_agent_neighbors",
         ),
-        ("simple_tag", {"prey_speed": 0}, "prey_speed must be above 0 and at most 10, got 0"),
-        ("simple_tag", {"prey_speed": "a"}, "prey_speed must be above 0 and at most 10, got 'a'"),
-        ("simple_tag", {"num_obstacles": -1}, "num_obstacles must be a whole number of at least 0, got -1"),
-        ("simple", {"num_envs": 0}, "num_envs must be a whole number of at least 1, got 0"),
-        ("simple", {"max_cycles": 2.5}, "max_cycles must be a whole number of at least 1, got 2.5"),
+        ("simple_tag", {"prey_speed": 0}, "prey_speed"),
+        ("simple_tag", {"prey_speed": "a"}, "prey_speed"),
+        ("simple_tag", {"num_obstacles": -1}, "num_obstacles"),
+        ("simple", {"num_envs": 0}, "num_envs"),
+        ("simple", {"max_cycles": 2.5}, "max_cycles"),
     ],
 )
-def test_options_that_cannot_be(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_options_that_cannot_be(name: str, options: dict[str, Any], about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         envs.make(name, **options)
-    assert str(caught.value) == message
 
 
 def test_a_scenario_of_ones_own() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive import envs
 
 
@@ -41,48 +42,46 @@ def test_silence_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "action", "message"),
+    ("name", "action", "about"),
     [
-        ("simple_spread", np.zeros((2, 2), int), "action must have shape [2, 3], got [2, 2]"),
-        ("simple_spread", np.zeros((2, 3)), "action must be whole numbers, got float64"),
-        ("simple_spread", np.full((2, 3), 5), "action must be from 0 to 4, got 5"),
-        ("simple_spread", np.full((2, 3), -1, np.int8), "action must be from 0 to 4, got -1"),
-        ("simple_spread", {"actions": 1}, "action must have action, got actions"),
-        ("simple_spread", {"action/x": 1}, "action must have action, got action/x"),
-        ("simple_spread", {"action": np.zeros((2, 3), int), "more": 1}, "action must have action, got action, more"),
-        ("simple_spread", [[1, 2, 3], [1]], "action must be an array, got lists of different lengths"),
-        ("simple_spread", np.full((2, 3), 9).astype(">i8"), "action must be from 0 to 4, got 9"),
+        ("simple_spread", np.zeros((2, 2), int), "action"),
+        ("simple_spread", np.zeros((2, 3)), "action"),
+        ("simple_spread", np.full((2, 3), 5), "action"),
+        ("simple_spread", np.full((2, 3), -1, np.int8), "action"),
+        ("simple_spread", {"actions": 1}, "action"),
+        ("simple_spread", {"action/x": 1}, "action"),
+        ("simple_spread", {"action": np.zeros((2, 3), int), "more": 1}, "action"),
+        ("simple_spread", [[1, 2, 3], [1]], "action"),
+        ("simple_spread", np.full((2, 3), 9).astype(">i8"), "action"),
         (
             "simple_tag",
             np.zeros((2, 4), int),
-            "action must be a mapping with adversary/action, agent/action, got ndarray",
+            "action",
         ),
-        ("simple_tag", {"agent/action": 0}, "action must have adversary/action, agent/action, got agent/action"),
+        ("simple_tag", {"agent/action": 0}, "action"),
     ],
 )
-def test_actions_that_cannot_be(name: str, action: Any, message: str) -> None:
+def test_actions_that_cannot_be(name: str, action: Any, about: str) -> None:
     env: Any = envs.make(name, num_envs=2)
-    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before step, got step$"):
+    with refused(rl.errors.OptionError, "reset", got="step"):
         env.step(action)
     env.reset(seed=0)
     before = env.snapshot()
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, about):
         env.step(action)
-    assert str(caught.value) == message
     same(env.snapshot(), before)
 
 
 @pytest.mark.parametrize(
-    ("action", "message"),
+    "action",
     [
-        (np.zeros((2, 3)), "action must have shape [2, 3, 5], got [2, 3]"),
-        (np.full((2, 3, 5), np.nan), "action must be finite, got nan"),
-        (np.zeros((2, 3, 5), bool), "action must be numbers, got bool"),
+        np.zeros((2, 3)),
+        np.full((2, 3, 5), np.nan),
+        np.zeros((2, 3, 5), bool),
     ],
 )
-def test_numbers_that_cannot_be(action: Any, message: str) -> None:
+def test_numbers_that_cannot_be(action: Any) -> None:
     env = envs.make("simple_spread", num_envs=2, continuous_actions=True)
     env.reset(seed=0)
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, "action"):
         env.step(action)
-    assert str(caught.value) == message

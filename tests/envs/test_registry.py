@@ -10,36 +10,35 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.envs import particle, registry
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("name", "options", "about"),
     [
         (
             "simple_spraed",
             {},
-            "environment must be a known environment, got 'simple_spraed'. Did you mean 'simple_spread'?",
+            "environment",
         ),
-        ("cartpole", {}, "environment must be a known environment, got 'cartpole'. Did you mean 'CartPole-v1'?"),
-        ("marines", {}, "environment must be a known environment, got 'marines'. Did you mean 'marines_8v9'?"),
-        ("zzz", {}, "environment must be a known environment, got 'zzz'. `relive envs` lists them."),
+        ("cartpole", {}, "environment"),
+        ("marines", {}, "environment"),
+        ("zzz", {}, "environment"),
         (
             "simple",
             {"max_cycle": 3},
-            "option of simple must be one of max_cycles, continuous_actions, state, velocity_first, raw_actions, "
-            "got 'max_cycle'. Did you mean 'max_cycles'?",
+            "option of simple",
         ),
-        (7, {}, "environment must be a name, got 7"),
-        ("gymnasium:CartPole-v1", {"num_envs": 1.5}, "num_envs must be a whole number of at least 1, got 1.5"),
-        ("marines_4v4", {"N": 3}, "option of marines_4v4 must be one of max_episode_steps, reward, state, got 'N'"),
+        (7, {}, "environment"),
+        ("gymnasium:CartPole-v1", {"num_envs": 1.5}, "num_envs"),
+        ("marines_4v4", {"N": 3}, "option of marines_4v4"),
     ],
 )
-def test_wrong_names(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_wrong_names(name: str, options: dict[str, Any], about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         envs.make(name, **options)
-    assert str(caught.value) == message
 
 
 def test_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,11 +50,11 @@ def test_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     envs.register("mine", build, "Mine.")
     assert envs.make("mine", num_envs=3, size=4).groups[0].agents[-1] == "agent_3"
     assert [entry.name for entry in envs.entries()][-1] == "mine"
-    with pytest.raises(rl.errors.OptionError, match=r"^option of mine must be one of size, got 'sizes'\. Did you mean"):
+    with refused(rl.errors.OptionError, "option of mine", got="'sizes'"):
         envs.make("mine", sizes=3)
-    with pytest.raises(rl.errors.OptionError, match=r"^name must not be taken, got 'mine'\. Choose another name\.$"):
+    with refused(rl.errors.OptionError, "name", got="'mine'"):
         envs.register("mine", particle.World)
-    with pytest.raises(rl.errors.OptionError, match=r"^name must be a word without a colon, got 'a:b'$"):
+    with refused(rl.errors.OptionError, "name", got="'a:b'"):
         envs.register("a:b", build)
 
 

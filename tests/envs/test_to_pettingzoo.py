@@ -9,6 +9,7 @@ import pytest
 from pettingzoo.utils.conversions import parallel_to_aec
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.envs.adapters import FromPettingZoo, SyncEnvs, ToPettingZoo
 from tide_world import Tide
@@ -38,7 +39,7 @@ def test_pettingzoos_own_tests(name: str) -> None:
 
 
 def test_what_cannot_be_shown_is_refused() -> None:
-    with pytest.raises(rl.errors.OptionError, match=r"^space must be a Box or Discrete, got Dict\("):
+    with refused(rl.errors.OptionError, "space"):
         ToPettingZoo(envs.make("bitflip"))
 
 
@@ -73,26 +74,24 @@ def test_there_and_back() -> None:
 
 
 def test_to_pettingzoo_refuses() -> None:
-    with pytest.raises(rl.errors.OptionError, match=r"^env must be made with num_envs=1, got 2$"):
+    with refused(rl.errors.OptionError, "env", got="2"):
         ToPettingZoo(envs.make("simple", num_envs=2))
-    with pytest.raises(rl.errors.OptionError, match=r"^unavailable must be 'refuse' or 'first', got 'ask'$"):
+    with refused(rl.errors.OptionError, "unavailable", got="'ask'"):
         ToPettingZoo(envs.make("simple"), unavailable="ask")  # type: ignore[arg-type]
-    with pytest.raises(
-        rl.errors.OptionError, match=r"^env must have agents that stay, got tide, where they come and go$"
-    ):
+    with refused(rl.errors.OptionError, "env", got="tide, where they come and go"):
         ToPettingZoo(SyncEnvs([FromPettingZoo(Tide())]))
     env = ToPettingZoo(envs.make("simple_tag"))
-    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called before state, got state$"):
+    with refused(rl.errors.OptionError, "reset", got="state"):
         env.state()
     env.reset()
-    with pytest.raises(rl.errors.OptionError, match=r"^actions must have one for every agent, got none for agent_0$"):
+    with refused(rl.errors.OptionError, "actions", got="none for agent_0"):
         env.step(dict.fromkeys(["adversary_0", "adversary_1", "adversary_2"], 0))
     with pytest.raises(NotImplementedError, match="make it with state=True"):
         env.state()
     assert ToPettingZoo(envs.make("simple_tag", state=True)).state_space.shape == (62,)
     marines = ToPettingZoo(envs.make("marines_3v3"))
     marines.reset(seed=0)
-    with pytest.raises(rl.errors.OptionError, match=r"^action\[0, 0\] must be available, got 0. avail_actions"):
+    with refused(rl.errors.OptionError, "action[0, 0]", got="0"):
         marines.step(dict.fromkeys(marines.agents, 0))
     assert marines.state().shape == (12 + 9 + 27,)
     world = ToPettingZoo(envs.make("simple", max_cycles=1, state=True))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.envs.adapters import FromPymarl, SyncEnvs, ToPymarl
 
@@ -55,7 +56,7 @@ def test_there_and_back(name: str, steps: Any) -> None:
 
 def test_padding_and_mean_reward() -> None:
     env = ToPymarl(envs.make("simple_speaker_listener"), reward="mean")
-    with pytest.raises(rl.errors.OptionError, match=r"^reset must be called first, got nothing$"):
+    with refused(rl.errors.OptionError, "reset", got="nothing"):
         env.get_obs()
     env.reset(seed=0)
     assert env.get_env_info() == {
@@ -71,9 +72,9 @@ def test_padding_and_mean_reward() -> None:
     reward, ended, _ = env.step([2, 1])
     assert reward < 0
     assert not ended
-    with pytest.raises(rl.errors.OptionError, match=r"^speaker/action must be from 0 to 2, got 4$"):
+    with refused(rl.errors.OptionError, "speaker/action", got="4"):
         env.step([4, 1])
-    with pytest.raises(rl.errors.OptionError, match=r"^actions must be 2, got 3$"):
+    with refused(rl.errors.OptionError, "actions", got="3"):
         env.step([0, 1, 1])
     for _ in range(24):
         _, ended, info = env.step([0, 0])
@@ -82,12 +83,11 @@ def test_padding_and_mean_reward() -> None:
 
 
 def test_to_pymarl_refuses() -> None:
-    for options, message in (
-        ({"num_envs": 2}, "env must be made with num_envs=1, got 2"),
-        ({"continuous_actions": True}, "env must have discrete actions, got Box(0.0, 1.0, (5,), float32)"),
+    for options, about in (
+        ({"num_envs": 2}, "env"),
+        ({"continuous_actions": True}, "env"),
     ):
-        with pytest.raises(rl.errors.OptionError) as caught:
+        with refused(rl.errors.OptionError, about):
             ToPymarl(envs.make("simple_spread", **options))
-        assert str(caught.value) == message
-    with pytest.raises(rl.errors.OptionError, match=r"^steps must be 'pymarl' or 'epymarl', got 'x'$"):
+    with refused(rl.errors.OptionError, "steps", got="'x'"):
         ToPymarl(envs.make("simple"), steps="x")  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.envs.video import captioned, save_video
 
@@ -75,19 +76,18 @@ def test_films(tmp_path: Path, ending: str) -> None:
 
 def test_films_that_cannot_be(tmp_path: Path) -> None:
     picture = np.zeros((4, 4, 3), np.uint8)
-    for name, pictures, fps, message in (
-        ("a.avi", [picture], 5, "path must end in .gif or .mp4, got"),
-        ("a.gif", [], 5, "pictures must be at least one, got none"),
-        ("a.gif", [picture], 0, "fps must be from 0.1 to 1000, got 0"),
+    for name, pictures, fps, about in (
+        ("a.avi", [picture], 5, "path"),
+        ("a.gif", [], 5, "pictures"),
+        ("a.gif", [picture], 0, "fps"),
         (
             "a.gif",
             [picture, picture[1:]],
             5,
-            "pictures must be bytes of one shape [height, width, 3], got uint8[3, 4, 3]",
+            "pictures",
         ),
-        ("a.gif", [picture * 1.0], 5, "pictures must be bytes of one shape [height, width, 3], got float64[4, 4, 3]"),
+        ("a.gif", [picture * 1.0], 5, "pictures"),
     ):
-        with pytest.raises(rl.errors.OptionError) as caught:
+        with refused(rl.errors.OptionError, about):
             save_video(tmp_path / name, pictures, fps=fps)
-        assert str(caught.value).startswith(message)
     assert not list(tmp_path.iterdir())

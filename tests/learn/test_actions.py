@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 
 import relive as rl
+from refusals import refused
 from relive.learn import action_head
 
 
@@ -61,20 +62,19 @@ def test_parts_of_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "options", "message"),
+    ("space", "options", "about"),
     [
-        (spaces.Box(-np.inf, 1, (2,)), {}, "action space must have finite bounds, got"),
-        (spaces.Box(1, 1, (2,)), {}, "action space must have a high above its low everywhere, got"),
-        (spaces.MultiBinary(3), {}, "action space must be a Box, Discrete or MultiDiscrete of one axis, got Mul"),
-        (spaces.Discrete(2), {"temperature": 0.0}, "temperature must be above 0, got 0.0"),
+        (spaces.Box(-np.inf, 1, (2,)), {}, "action space"),
+        (spaces.Box(1, 1, (2,)), {}, "action space"),
+        (spaces.MultiBinary(3), {}, "action space"),
+        (spaces.Discrete(2), {"temperature": 0.0}, "temperature"),
         (
             spaces.Box(-1, 1, (3,)),
             {"simplex_actions": True},
-            "action space must be a Box from 0 to 1 of one axis for simplex_actions, got",
+            "action space",
         ),
     ],
 )
-def test_spaces_that_cannot_be(space: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_spaces_that_cannot_be(space: Any, options: dict[str, Any], about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         action_head(space, **options)
-    assert str(caught.value).startswith(message)

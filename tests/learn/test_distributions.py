@@ -12,6 +12,7 @@ from scipy import integrate, stats
 from torch import distributions as theirs
 
 import relive as rl
+from refusals import refused
 from relive.learn import (
     Categorical,
     Gaussian,
@@ -212,26 +213,25 @@ def test_a_policy_without_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about"),
     [
         (
             lambda: Categorical(torch.zeros(2)).rsample(),
-            "rsample must be of a continuous distribution, got Categorical. Use GumbelSoftmax.",
+            "rsample",
         ),
         (
             lambda: MultiCategorical(torch.zeros(2), [2]).rsample(),
-            "rsample must be of a continuous distribution, got MultiCategorical. Use GumbelSoftmax.",
+            "rsample",
         ),
         (
             lambda: TanhDeterministic(torch.zeros(2)).log_prob(torch.zeros(2)),
-            "log_prob must be of a distribution with a density, got TanhDeterministic",
+            "log_prob",
         ),
     ],
 )
-def test_what_there_is_not(call: Any, message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_what_there_is_not(call: Any, about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         call()
-    assert str(caught.value) == message
 
 
 def test_gradients_by_finite_differences() -> None:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from torch import nn
 
 import relive as rl
+from refusals import refused
 from relive.errors import OptionError
 from relive.learn.encoders import Encoder, FlatEncoder, ImageEncoder
 
@@ -65,20 +66,16 @@ def test_bytes_are_scaled_and_channels_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    "make",
     [
-        (lambda _: "no module", "encoder must make a torch.nn.Module, got str"),
-        (
-            lambda _: nn.Flatten(0),
-            "encoder must give features [B, n] of observations [B, ...], got [4] for one",
-        ),
+        lambda _: "no module",
+        lambda _: nn.Flatten(0),
     ],
 )
-def test_encoders_that_cannot_be(make: Any, message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_encoders_that_cannot_be(make: Any) -> None:
+    with refused(rl.errors.OptionError, "encoder"):
         Encoder(spaces.Box(-1, 1, (4,)), make)
-    assert str(caught.value) == message
-    with pytest.raises(rl.errors.OptionError, match="observation space must be a Box, Discrete"):
+    with refused(rl.errors.OptionError, "observation space"):
         Encoder(spaces.Text(4))
 
 
@@ -87,5 +84,5 @@ def test_the_flat_encoder() -> None:
     found = Encoder(picture, FlatEncoder)(torch.full((3, 5, 4, 4, 2), 51, dtype=torch.uint8))
     assert found.shape == (3, 5, 32)
     torch.testing.assert_close(found, torch.full_like(found, 0.2))
-    with pytest.raises(OptionError, match=r"^observation space must be a Box for a flat encoder, got Discrete\(3\)$"):
+    with refused(OptionError, "observation space", got="Discrete(3)"):
         FlatEncoder(spaces.Discrete(3))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
+from refusals import refused
 from relive.errors import OptionError
 from relive.learn.exploration import GaussianNoise, OrnsteinUhlenbeck, epsilon_greedy, greedy
 
@@ -59,6 +60,5 @@ def test_actions_come_as_often_as_epsilon_says(epsilon: float, masked: bool) -> 
 
 
 def test_a_walk_that_cannot_be() -> None:
-    with pytest.raises(OptionError) as refused:
+    with refused(OptionError, "theta and dt", got="0.0 and 1.0"):
         OrnsteinUhlenbeck(theta=0.0, dt=1.0)
-    assert str(refused.value) == "theta and dt must be above 0, got 0.0 and 1.0"

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import relive as rl
+from refusals import refused
 from relive.learn.factories import GIVEN, custom_network, name_of, resolve
 
 
@@ -27,43 +28,34 @@ def test_names_of_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        ("automatic", "encoder must be auto, or package.module:function, got 'automatic'"),
-        (":x", "encoder must be auto, or package.module:function, got ':x'"),
-        (3, "encoder must be auto, package.module:function, or a function, got 3"),
-        ("no_such_module:x", "encoder must name something that can be imported, got 'no_such_module:x'. No module"),
-        ("math:no_such", "encoder must name something that can be imported, got 'math:no_such'. module 'math' has"),
-        ("math:pi", "encoder must name a function or a class, got 'math:pi'"),
-        (
-            GIVEN,
-            "encoder must be given again, since it has no name to import it by, got '(given in Python)'. "
-            "Pass it again: encoder=...",
-        ),
+        "automatic",
+        ":x",
+        3,
+        "no_such_module:x",
+        "math:no_such",
+        "math:pi",
+        GIVEN,
     ],
 )
-def test_names_that_cannot_be(value: Any, message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_names_that_cannot_be(value: Any) -> None:
+    with refused(rl.errors.OptionError, "encoder"):
         resolve("encoder", value, {"auto": None})
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    "make",
     [
-        (
-            lambda i, o: nn.Linear(i, o + 1),
-            "network must map [B, 3] to [B, 2], got [2, 3] for two rows. It was made for",
-        ),
-        (lambda i, o: nn.Linear(i + 1, o), "network must map [B, 3] to [B, 2], got RuntimeError: mat1 and mat2 shapes"),
-        (lambda i, o: nn.GRU(i, o), "network must map [B, 3] to [B, 2], got tuple for two rows"),
-        (lambda i, o: torch.zeros(i, o), "network must be a function that returns a torch module, got Tensor"),
+        lambda i, o: nn.Linear(i, o + 1),
+        lambda i, o: nn.Linear(i + 1, o),
+        lambda i, o: nn.GRU(i, o),
+        lambda i, o: torch.zeros(i, o),
     ],
 )
-def test_a_network_of_the_wrong_shape_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as refused:
+def test_a_network_of_the_wrong_shape_is_refused(make: Any) -> None:
+    with refused(rl.errors.OptionError, "network"):
         custom_network(make, 3, 2)
-    assert str(refused.value).startswith(message)
 
 
 def test_trying_a_network_changes_nothing_in_it() -> None:

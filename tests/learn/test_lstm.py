@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 import relive as rl
+from refusals import refused
 from relive.learn import StackedLSTM
 
 
@@ -49,7 +49,5 @@ def test_sequences_that_are_none() -> None:
 
 
 def test_refused_sizes() -> None:
-    rule = "num_networks, inputs, units and outputs must be at least 1, got 1, 3, 0 and 2"
-    with pytest.raises(rl.errors.OptionError) as refused:
+    with refused(rl.errors.OptionError, "num_networks, inputs, units and outputs", got="1, 3, 0 and 2"):
         StackedLSTM(1, inputs=3, units=0, outputs=2)
-    assert str(refused.value) == rule

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import relive as rl
+from refusals import refused
 from relive.learn import Copies, PerAgent, QMixer, StackedGRU, StackedLSTM, StackedMLP
 
 
@@ -45,8 +46,7 @@ def test_split_keeps_halves_apart() -> None:
     assert (first[:, :3, 4:] == 0).all()
     assert (first[:, 3:, :4] == 0).all()
     assert (first[:, :3, :4] != 0).any()
-    rule = r"^split must lie between 1 and 4, with an even first layer, got 5 and"
-    with pytest.raises(rl.errors.OptionError, match=rule):
+    with refused(rl.errors.OptionError, "split"):
         StackedMLP(1, (5, 8, 1), split=5)
 
 
@@ -107,18 +107,17 @@ def test_modules_are_copied_and_moved(network: nn.Module) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "about"),
     [
-        ({"num_networks": 0}, "num_networks and sizes must be at least 1, with inputs and outputs, got 0 and [2, 1]"),
-        ({"sizes": (2,)}, "num_networks and sizes must be at least 1, with inputs and outputs, got 1 and [2]"),
-        ({"activation": "selu"}, "activation must be one of relu, leaky_relu, tanh, elu, gelu, silu, got 'selu'"),
-        ({"init": "zeros"}, "init must be one of uniform, xavier, orthogonal, got 'zeros'"),
+        ({"num_networks": 0}, "num_networks and sizes"),
+        ({"sizes": (2,)}, "num_networks and sizes"),
+        ({"activation": "selu"}, "activation"),
+        ({"init": "zeros"}, "init"),
     ],
 )
-def test_refusals(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_refusals(options: dict[str, Any], about: str) -> None:
+    with refused(rl.errors.OptionError, about):
         StackedMLP(**{"num_networks": 1, "sizes": (2, 1), **options})
-    assert str(caught.value) == message
 
 
 def answer(networks: PerAgent, agent: int, member: int, row: torch.Tensor) -> torch.Tensor:

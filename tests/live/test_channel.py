@@ -58,7 +58,7 @@ def test_nobody_answers_after_the_end(tmp_path: Path) -> None:
 def test_a_process_that_was_killed_answers_nothing(tmp_path: Path) -> None:
     code = "import sys,time; from pathlib import Path; from relive.live import Publisher\n"
     code += "class E:\n def answer(self, asked): return {}\n"
-    code += "Publisher(Path(sys.argv[1]), E()); print('there', flush=True); time.sleep(60)"
+    code += "Publisher(Path(sys.argv[1]), E()); print('there', flush=True); time.sleep(600)"
     child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
     assert child.stdout.readline() == b"there\n"
     assert ask(tmp_path, {}) == {}

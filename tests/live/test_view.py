@@ -12,6 +12,7 @@ import pytest
 import relive as rl
 from relive.live import MemoryView
 from relive.live.png import encode_png
+from waiting import until
 
 SCHEMA = rl.Schema(obs={"pose": rl.Field((3,)), "camera": rl.Field((12, 10), "uint8")}, action=rl.Field((2,)))
 
@@ -78,10 +79,7 @@ def test_draws_are_counted_while_somebody_looks() -> None:
     view = MemoryView(memory, patience=0.3)
     ask(view, "summary")
     assert memory.inspect.draw_counts(rows) is not None
-    deadline = time.monotonic() + 20
-    while memory.inspect.draw_counts(rows) is not None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert memory.inspect.draw_counts(rows) is None
+    until(lambda: memory.inspect.draw_counts(rows) is None)
     ask(view, "summary")
     assert memory.inspect.draw_counts(rows) is not None
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.testing  # not when it is first used: a child of a process that is importing would wait for ever
 
 import relive as rl
+from waiting import PATIENCE
 
 WIDTH = 24
 EPISODE = 37
@@ -152,7 +153,7 @@ def start_actor(name: str, lane: int, first: int, count: int, size: int) -> subp
 def main() -> None:
     name, lane, first, count, size = sys.argv[1], *map(int, sys.argv[2:])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with rl.Writer(name, lane, timeout=30) as writer:
+    with rl.Writer(name, lane, timeout=PATIENCE) as writer:
         print("ready", flush=True)
         for at in range(first, first + count, size):
             steps = block(lane, at, min(size, first + count - at))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relive as rl
+from refusals import refused
 from relive.errors import OptionError
 
 SCHEMA = rl.Schema(obs=rl.Field())
@@ -82,7 +83,7 @@ def test_some_rows_stand_for_all() -> None:
     assert memory.inspect.census().draws == 100
     memory.inspect.count_draws(False)
     assert memory.inspect.census().drawn_ages is None
-    with pytest.raises(OptionError, match="most must be"):
+    with refused(OptionError, "most"):
         memory.inspect.census(0)
 
 

@@ -135,8 +135,12 @@ def test_a_disk_that_fails_at_any_call_costs_nothing(tmp_path: Path, journal: st
     assert not any(name.startswith("tmp-") for name in kept | {path.name for path in folder.iterdir()})
 
 
-def in_child(work: Callable[[Callable[[int], None]], None], seconds: float) -> int:
-    """Runs work(tell) in a forked child that is killed after some time; returns the last number that it told."""
+def in_child(work: Callable[[Callable[[int], None]], None], seconds: float, *, after_a_word: bool) -> int:
+    """Runs work(tell) in a forked child; returns the last number that it told.
+
+    It is killed after some time from its beginning, which on a busy machine may be before its first word, or from its
+    first word.
+    """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -146,9 +150,9 @@ def in_child(work: Callable[[Callable[[int], None]], None], seconds: float) -> i
         finally:
             os._exit(1)
     os.close(write)
+    told = os.read(read, 1 << 16) if after_a_word else b""
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
-    told = b""
     while data := os.read(read, 1 << 16):
         told += data
     os.close(read)
@@ -174,7 +178,7 @@ def test_killed_while_saving(tmp_path: Path, rounds: int) -> None:
     """First saves, saves on top of others and appends in between: no acknowledged snapshot is ever missing."""
     folder = tmp_path / "saved"
     acknowledged = -1
-    for seconds in kills(rounds, 0.25):
+    for turn, seconds in enumerate(kills(rounds, 0.25)):
         known = 0 if acknowledged < 0 else acknowledged
 
         def work(tell: Callable[[int], None], first: int = known) -> None:
@@ -191,7 +195,7 @@ def test_killed_while_saving(tmp_path: Path, rounds: int) -> None:
                 memory.save(folder)
                 tell(number)
 
-        told = in_child(work, seconds)
+        told = in_child(work, seconds, after_a_word=turn % 2 == 1)
         acknowledged = max(acknowledged, told)
         if acknowledged > 0:
             memory = rl.Memory.load(folder)
@@ -218,7 +222,7 @@ def test_killed_while_appending_to_a_file(tmp_path: Path, rounds: int) -> None:
     """Every step that append returned from is in the mapped file."""
     path = tmp_path / "rows"
     number, acknowledged = 0, 0
-    for seconds in kills(rounds, 0.12):
+    for turn, seconds in enumerate(kills(rounds, 0.12)):
 
         def work(tell: Callable[[int], None], first: int = number, new: bool = not made(path)) -> None:
             memory = new_memory(900, storage=rl.Mapped(path)) if new else rl.Memory.open(rl.Mapped(path))
@@ -231,7 +235,7 @@ def test_killed_while_appending_to_a_file(tmp_path: Path, rounds: int) -> None:
                 at += count
                 tell(at)
 
-        told = in_child(work, seconds)
+        told = in_child(work, seconds, after_a_word=turn % 2 == 1)
         if not made(path):
             continue
         with rl.Memory.open(rl.Mapped(path)) as memory:
@@ -243,7 +247,7 @@ def test_killed_while_appending_to_a_file(tmp_path: Path, rounds: int) -> None:
             assert newest >= acknowledged - (1 if told > 0 else 2)
             checkable.check_lanes(memory)
         number = max(newest, number, acknowledged) + 100
-    assert number > 1000
+    assert number > 100 * (rounds // 2)
 
 
 @ROUNDS
@@ -251,7 +255,7 @@ def test_killed_while_logging(tmp_path: Path, rounds: int) -> None:
     """Every step that append returned from is in the snapshot or its journals."""
     folder = tmp_path / "saved"
     number, acknowledged = 0, 0
-    for seconds in kills(rounds, 0.2):
+    for turn, seconds in enumerate(kills(rounds, 0.2)):
 
         def work(tell: Callable[[int], None], first: int = number) -> None:
             memory = rl.Memory.load(folder) if (folder / "manifest.json").exists() else new_memory(900)
@@ -267,7 +271,7 @@ def test_killed_while_logging(tmp_path: Path, rounds: int) -> None:
                     tell(at)
                 memory.save(folder, journal="written")
 
-        told = in_child(work, seconds)
+        told = in_child(work, seconds, after_a_word=turn % 2 == 1)
         if not (folder / "manifest.json").exists():
             continue
         memory = rl.Memory.load(folder)
@@ -277,4 +281,4 @@ def test_killed_while_logging(tmp_path: Path, rounds: int) -> None:
         if len(memory):
             checkable.check_lanes(memory)
         number = max(newest, number, acknowledged) + 100
-    assert number > 1000
+    assert number > 100 * (rounds // 2)

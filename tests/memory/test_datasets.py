@@ -15,6 +15,7 @@ import pytest
 from minari.data_collector import EpisodeBuffer
 
 import relive as rl
+from refusals import refused
 
 
 def flat_memory(steps: int = 200, **options: Any) -> rl.Memory:
@@ -223,9 +224,8 @@ def test_jpegs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "jpeg-v0", [buffer], observation_space=space, action_space=gym.spaces.Discrete(2), jpeg_encoding=True,
         algorithm_name="a", author="b", author_email="c", code_permalink="d", description="e",
     )  # fmt: skip
-    with pytest.raises(rl.errors.DatasetError) as caught:
+    with refused(rl.errors.DatasetError, "obs"):
         rl.Memory.from_dataset(tmp_path / "jpeg-v0")
-    assert str(caught.value).endswith("Images must not be JPEGs: write the dataset with jpeg_encoding off.")
 
 
 def d4rl_file(path: Path, *, following: bool, timeouts: bool = True) -> None:
@@ -299,7 +299,7 @@ def test_loose_rows_go_to_npz_and_d4rl(tmp_path: Path) -> None:
     same_episodes(memory, rl.Memory.from_dataset(tmp_path / "data.npz"))
     memory.export(tmp_path / "data.hdf5")
     same_episodes(memory, rl.Memory.from_dataset(tmp_path / "data.hdf5"))
-    with pytest.raises(rl.errors.DatasetError, match="Minari must be given a schema without next fields"):
+    with refused(rl.errors.DatasetError, "Minari"):
         memory.export(tmp_path / "minari-v0")
 
 
@@ -354,9 +354,9 @@ def test_exporting_while_steps_are_appended(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
-    with pytest.raises(rl.errors.OptionError, match="kind must be one of minari, d4rl, npz, got 'csv'"):
+    with refused(rl.errors.OptionError, "kind", got="'csv'"):
         flat_memory().export(tmp_path / "data.csv", kind="csv")
-    with pytest.raises(rl.errors.DatasetError, match="a D4RL file must be given one obs, one action and a reward"):
+    with refused(rl.errors.DatasetError, "a D4RL file"):
         team_memory().export(tmp_path / "data.hdf5")
     (tmp_path / "bad.npz").write_bytes(b"hello")
     (tmp_path / "bad.hdf5").write_bytes(b"hello")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 
 WIDTH = 256  # floats of a row: a panel of its own, two rows a kilobyte and more
 
@@ -65,9 +66,9 @@ def test_a_memory_of_the_newest_episodes() -> None:
 
 def test_what_cannot_be_forgotten() -> None:
     memory = rl.Memory(rl.Schema(obs=rl.Field()), 10)
-    with pytest.raises(rl.errors.OptionError, match=r"^lane must be a whole number from 0 to 0, got 1"):
+    with refused(rl.errors.OptionError, "lane", got="1"):
         memory.forget(1, 0)
-    with pytest.raises(rl.errors.OptionError, match=r"^before must be a whole number from 0 to"):
+    with refused(rl.errors.OptionError, "before"):
         memory.forget(0, -1)
 
 
@@ -110,16 +111,16 @@ def test_forgetting_waits_for_rows_that_are_being_saved_and_for_no_others() -> N
     assert waiting.is_alive()
     assert len(memory) == 400  # readers pass
     memory._store.release(None)
-    waiting.join(10)
+    waiting.join()
     assert len(memory) == 350
 
 
 ACTOR = """
-import sys, time
+import sys
 import numpy as np, relive as rl
 memory = rl.Memory.open(rl.Shared(sys.argv[1]), window=rl.Sequence(4))
-ends, written, stop = np.arange(100) == 99, 0, time.monotonic() + 1.5
-while time.monotonic() < stop:
+ends, written = np.arange(100) == 99, 0
+while written < 40_000:
     block = np.repeat(np.arange(written, written + 100, dtype=np.float32), 500).reshape(100, 500)
     memory.extend(x=block, terminated=ends, truncated=np.zeros(100, bool))
     written += 100

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive.errors import OptionError
 
 
@@ -49,24 +50,23 @@ def test_stacks_are_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about"),
     [
-        (lambda: rl.FrameStack(0), "frames must be a whole number from 1 to 65536, got 0"),
-        (lambda: rl.FrameStack(2, 2)(np.zeros((3, 2))), "obs must have shape [2, 2], got [3, 2]"),
+        (lambda: rl.FrameStack(0), "frames"),
+        (lambda: rl.FrameStack(2, 2)(np.zeros((3, 2))), "obs"),
         (
             lambda: rl.FrameStack(2, 2)(np.zeros((2, 2)), [True] * 3),
-            "starts must be one flag or have shape [2], got [3]",
+            "starts",
         ),
     ],
 )
-def test_what_is_refused(call: Any, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+def test_what_is_refused(call: Any, about: str) -> None:
+    with refused(OptionError, about):
         call()
-    assert str(caught.value) == message
 
 
 def test_frames_of_another_shape_are_refused() -> None:
     stack = rl.FrameStack(2)
     stack(np.zeros(2))
-    with pytest.raises(OptionError, match=r"obs must have shape \[1, 2\], got \[1, 3\]"):
+    with refused(OptionError, "obs"):
         stack(np.zeros(3))

@@ -17,6 +17,7 @@ import pytest
 
 import checkable
 import relive as rl
+from refusals import refused
 from relive.memory.snapshot.manifest import digest
 from test_crash import fill, fingerprint, new_memory
 
@@ -226,11 +227,11 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy)
         rewrite_manifest(copy, rename)
-        with pytest.raises(rl.errors.SnapshotError, match="describe a snapshot"):
+        with refused(rl.errors.SnapshotError, "manifest.json"):
             rl.Memory.load(copy)
     segment.rename(outside)
     segment.symlink_to(outside)
-    with pytest.raises(rl.errors.SnapshotError, match="must be there, got Too many levels of symbolic links"):
+    with refused(rl.errors.SnapshotError, "rows-*.safetensors", got="Too many levels of symbolic links"):
         rl.Memory.load(folder)
 
 
@@ -334,11 +335,11 @@ def test_a_journal_of_nothing_is_damage(tmp_path: Path, content: bytes) -> None:
     memory.save(tmp_path / "saved", journal="synced")
     (path,) = (tmp_path / "saved").glob("journal-*.log")
     path.write_bytes(content)
-    with pytest.raises(rl.errors.SnapshotError, match="must begin with a record about itself, got nothing"):
+    with refused(rl.errors.SnapshotError, "journal-*.log", got="nothing"):
         rl.Memory.load(tmp_path / "saved")
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(rl.errors.SnapshotError, match="must be a file, got something else"):
+    with refused(rl.errors.SnapshotError, "journal-*.log", got="something else"):
         rl.Memory.load(tmp_path / "saved")
 
 
@@ -352,10 +353,8 @@ def test_a_damaged_journal_says_where(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(rl.errors.SnapshotError) as caught:
+    with refused(rl.errors.SnapshotError, "journal-*.log"):
         rl.Memory.load(folder)
-    assert str(caught.value).startswith(f"{path} must hold whole records, got a damaged one at byte ")
-    assert str(caught.value).endswith("Load it with salvage=True for the rows before.")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         loaded = rl.Memory.load(folder, salvage=True)

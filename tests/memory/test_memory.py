@@ -11,7 +11,9 @@ import pytest
 
 import relive as rl
 from playing import SCHEMA, play
+from refusals import refused
 from relive.errors import OptionError, SchemaError, StaleRows
+from waiting import until
 
 
 def test_bytes_in_use_are_those_of_rows_that_are_held() -> None:
@@ -37,7 +39,7 @@ def test_views_are_read_only_and_live() -> None:
     play(memory, 30, start=3)
     assert memory["obs"].shape == (2, 10, 2)
     assert memory["obs"][0, :, 0].tolist() == [30, 31, 32, 23, 24, 25, 26, 27, 28, 29]
-    with pytest.raises(SchemaError, match=r"^field must be one of obs, action, reward, got 'nope'$"):
+    with refused(SchemaError, "field", got="'nope'"):
         memory["nope"]
 
 
@@ -95,17 +97,13 @@ def test_reading_rows_by_serial() -> None:
     again = memory.read(batch.lanes, batch.serials)
     for key in batch:
         np.testing.assert_array_equal(batch[key], again[key])
-    remedy = "Rows are overwritten in time; closing rows and rows still being written cannot be read."
     for lane, serial, got in [
         (0, 0, "serials 4 to 13 in that lane"),
         (0, 5, "serials 4 to 13 in that lane"),
         (7, 5, "no such lane"),
     ]:
-        with pytest.raises(StaleRows) as caught:
+        with refused(StaleRows, f"row 0 (lane {lane}, serial {serial})", got=got):
             memory.read([lane], [serial])
-        assert str(caught.value) == (
-            f"row 0 (lane {lane}, serial {serial}) must be one that a window can begin at, got {got}. {remedy}"
-        )
 
 
 def test_bytes_are_exact() -> None:
@@ -138,56 +136,52 @@ def test_bytes_against_plain_copies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "about"),
     [
-        ({"capacity": -1}, "capacity must be a whole number from 4 to 5412980321358, got -1"),
-        ({"capacity": 2**62}, "capacity must be a whole number from 4 to 5412980321358, got 4611686018427387904"),
-        ({"capacity": 10.5}, "capacity must be a whole number from 4 to 5412980321358, got 10.5"),
-        ({"capacity": 11}, "capacity must be a multiple of lanes (2), got 11. The nearest are 10 and 12."),
-        ({"lanes": 0}, "lanes must be a whole number from 1 to 2147483648, got 0"),
-        ({"seed": -1}, f"seed must be a whole number from 0 to {2**128}, got -1"),
-        ({"threads": 0}, "threads must be a whole number from 1 to 2, got 0"),
+        ({"capacity": -1}, "capacity"),
+        ({"capacity": 2**62}, "capacity"),
+        ({"capacity": 10.5}, "capacity"),
+        ({"capacity": 11}, "capacity"),
+        ({"lanes": 0}, "lanes"),
+        ({"seed": -1}, "seed"),
+        ({"threads": 0}, "threads"),
         (
             {"window": rl.NStep(20)},
-            "capacity must give every lane the 21 rows that the window reads, got 20 rows for 2 lanes. "
-            "Use at least 42.",
+            "capacity",
         ),
-        ({"stack": {"action": 4}}, "stack must name observed fields (obs), got 'action'"),
-        ({"stack": {"obs": 0}}, "stack['obs'] must be a whole number from 1 to 65536, got 0"),
+        ({"stack": {"action": 4}}, "stack"),
+        ({"stack": {"obs": 0}}, "stack['obs']"),
         (
             {"window": rl.Sequence(3, start_fields=("hidden",))},
-            "start_fields must name fields of the schema (obs, action, reward), got 'hidden'",
+            "start_fields",
         ),
     ],
 )
-def test_bad_settings(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+def test_bad_settings(options: dict[str, Any], about: str) -> None:
+    with refused(OptionError, about):
         rl.Memory(**({"schema": SCHEMA, "capacity": 20, "lanes": 2, "seed": 0} | options))
-    assert str(caught.value) == message
 
 
 def test_more_than_the_machine_has() -> None:
-    with pytest.raises(OptionError) as caught:
+    with refused(OptionError, "capacity", got="8388608 rows of 4000004 bytes, 31250.0 GiB"):
         rl.Memory(rl.Schema(obs=rl.Field((1000, 1000))), 2**23, seed=0)
-    assert str(caught.value) == "capacity must fit in memory, got 8388608 rows of 4000004 bytes, 31250.0 GiB"
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "about"),
     [
-        ({"window": rl.Transition}, f"window must be a Window, got {rl.Transition!r}. Call the class to make one."),
-        ({"sampler": rl.Uniform}, f"sampler must be a Sampler, got {rl.Uniform!r}. Call the class to make one."),
-        ({"schema": {"obs": 1}}, "schema must be a Schema, got {'obs': 1}. Pass one, such as Schema(obs=Field((3,)))."),
-        ({"sampler": "per"}, "sampler must be a Sampler, got 'per'. Pass one, such as Prioritized(alpha=0.6)."),
-        ({"window": 3}, "window must be a Window, got 3. Pass one, such as NStep(3, gamma=0.99)."),
-        ({"storage": "rows"}, "storage must be a Storage, got 'rows'. Pass one, such as Mapped('rows.bin')."),
-        ({"stack": "obs"}, "stack must be frames by name of a field, got 'obs'. Such as {'obs': 4}."),
+        ({"window": rl.Transition}, "window"),
+        ({"sampler": rl.Uniform}, "sampler"),
+        ({"schema": {"obs": 1}}, "schema"),
+        ({"sampler": "per"}, "sampler"),
+        ({"window": 3}, "window"),
+        ({"storage": "rows"}, "storage"),
+        ({"stack": "obs"}, "stack"),
     ],
 )
-def test_classes_are_not_objects(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+def test_classes_are_not_objects(options: dict[str, Any], about: str) -> None:
+    with refused(OptionError, about):
         rl.Memory(**({"schema": SCHEMA, "capacity": 20} | options))
-    assert str(caught.value) == message
 
 
 def test_a_memory_is_true_and_knows_its_fields() -> None:
@@ -210,7 +204,7 @@ def test_huge_sizes_cost_nothing_where_rows_are_few() -> None:
 
 def test_stack_needs_windows_that_find_what_follows() -> None:
     schema = rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((2,)))
-    with pytest.raises(OptionError, match=r"^stack must be used with a schema without next fields, got obs"):
+    with refused(OptionError, "stack", got="obs"):
         rl.Memory(schema, 20, stack={"obs": 2})
 
 
@@ -251,12 +245,11 @@ def test_threads_may_sample_while_another_writes() -> None:
     threads = [threading.Thread(target=write), *(threading.Thread(target=read, args=(who,)) for who in range(2))]
     for thread in threads:
         thread.start()
-    stop.wait(1.5)
+    until(lambda: problems or min(drawn) > 300)
     stop.set()
     for thread in threads:
         thread.join()
     assert problems == []
-    assert min(drawn) > 10
 
 
 def test_empty_blocks_do_nothing() -> None:

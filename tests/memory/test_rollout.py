@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relive as rl
+from refusals import refused
 
 GAMMA, LAM = 0.9, 0.7
 
@@ -239,35 +240,35 @@ def test_after_a_cut_the_unfinished_step_is_what_was_seen_last():
     assert written.rollout.full
 
 
-def refused(make, message):
-    with pytest.raises((rl.errors.OptionError, rl.errors.NotEnoughRows)) as caught:
-        make()
-    assert str(caught.value) == message
-
-
 def test_what_cannot_be_is_said():
     written = Written(2, 2)
     rollout = written.rollout
-    refused(lambda: rollout.bootstrap(obs=[0, 0]), "rollout must hold steps, got none. Append some first.")
-    refused(lambda: rl.Rollout(rollout.schema, 0), "length must be a whole number from 1 to 1073741824, got 0")
+    with refused(rl.errors.NotEnoughRows, "rollout", got="none"):
+        rollout.bootstrap(obs=[0, 0])
+    with refused(rl.errors.OptionError, "length", got="0"):
+        rl.Rollout(rollout.schema, 0)
     written.step([0, 1], [0, 0], [0.0, 0.0])
     written.step([0], [0], [0.0])
-    message = "rollout must have room for a step, got 2 of 2. Clear it first."
-    refused(lambda: written.step([0, 1], [0, 0], [0.0, 0.0]), message)
+    with refused(rl.errors.OptionError, "rollout", got="2 of 2"):
+        written.step([0, 1], [0, 0], [0.0, 0.0])
     assert len(rollout) == 3
     written.step([1], [0], [0.0])
-    refused(rollout.bootstrap, "last must have the observed fields (obs), got nothing")
-    refused(lambda: rollout.bootstrap(obs=[1.0]), "obs must have shape [2], got [1]")
-    refused(lambda: rollout.finish([1.0]), "next_value must have shape [2], got [1]")
-    refused(lambda: rollout.finish({"other": 1}), "next_value must have value, got other")
-    fields = "obs, value, hidden, reward"
-    message = f"start_fields must name fields ({fields}) of sequences, which have a length, got 'hidden'"
-    refused(lambda: rollout.epochs(1, 2, start_fields="hidden"), message)
-    refused(lambda: rollout.epochs(1, 0), "size must be a whole number from 1 to 2147483647, got 0")
+    with refused(rl.errors.OptionError, "last", got="nothing"):
+        rollout.bootstrap()
+    with refused(rl.errors.OptionError, "obs", got="[1]"):
+        rollout.bootstrap(obs=[1.0])
+    with refused(rl.errors.OptionError, "next_value", got="[1]"):
+        rollout.finish([1.0])
+    with refused(rl.errors.OptionError, "next_value", got="other"):
+        rollout.finish({"other": 1})
+    with refused(rl.errors.OptionError, "start_fields", got="'hidden'"):
+        rollout.epochs(1, 2, start_fields="hidden")
+    with refused(rl.errors.OptionError, "size", got="0"):
+        rollout.epochs(1, 0)
     plain = rl.Rollout(rl.Schema(obs=rl.Field()), 2)
     plain.append(obs=1.0, reward=1.0, terminated=True, truncated=False)
-    message = "schema must have a field value to finish a rollout, got Schema(obs: float32, reward: float32)"
-    refused(lambda: plain.finish([]), message)
+    with refused(rl.errors.OptionError, "schema"):
+        plain.finish([])
 
 
 def test_rewards_may_have_another_name() -> None:

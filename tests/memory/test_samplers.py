@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import relive as rl
+from refusals import refused
 from relive.errors import NotEnoughRows, OptionError, PriorityError
 
 ALARM = 1e-4
@@ -127,21 +128,20 @@ def test_priorities_of_overwritten_rows_are_dropped_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("errors", "message"),
+    "errors",
     [
-        ([1.0, np.nan], "errors must be finite, got nan at row 1 (lane 0, serial 1). No priority was changed."),
-        ([np.inf, 1.0], "errors must be finite, got inf at row 0 (lane 0, serial 0). No priority was changed."),
-        ([1.0], "errors must be numbers of shape [2], got float64[1]"),
-        ([[1.0], [2.0]], "errors must be numbers of shape [2], got float64[2, 1]"),
-        (["a", "b"], "errors must be numbers of shape [2], got <U1[2]"),
+        [1.0, np.nan],
+        [np.inf, 1.0],
+        [1.0],
+        [[1.0], [2.0]],
+        ["a", "b"],
     ],
 )
-def test_bad_priorities_change_nothing(errors: Any, message: str) -> None:
+def test_bad_priorities_change_nothing(errors: Any) -> None:
     memory = filled([[4]], sampler=rl.Prioritized())
     before = memory.priorities.copy()
-    with pytest.raises(PriorityError) as caught:
+    with refused(PriorityError, "errors"):
         memory.update_priorities({"lanes": [0, 0], "serials": [0, 1]}, errors)
-    assert str(caught.value) == message
     np.testing.assert_array_equal(memory.priorities, before)
 
 
@@ -155,7 +155,7 @@ def test_priorities_of_any_number_type(dtype: str) -> None:
 def test_only_prioritized_memories_take_priorities() -> None:
     memory = filled([[4]])
     for use in (lambda: memory.update_priorities(memory.sample(2), [1.0, 1.0]), lambda: memory.priorities):
-        with pytest.raises(OptionError, match=r"^sampler must be Prioritized to .*, got Uniform$"):
+        with refused(OptionError, "sampler", got="Uniform"):
             use()
 
 
@@ -204,7 +204,7 @@ def test_same_seed_same_batches() -> None:
     later = one.sample(32)
     one.random_state = state
     np.testing.assert_array_equal(one.sample(32).serials, later.serials)
-    with pytest.raises(OptionError, match=r"^key0 must be a whole number from 0 to 18446744073709551615, got -1$"):
+    with refused(OptionError, "key0", got="-1"):
         one.random_state = state | {"key0": -1}
     one.random_state = state
     np.testing.assert_array_equal(one.sample(32).serials, later.serials)
@@ -217,14 +217,10 @@ def test_draws_are_the_same_on_every_platform() -> None:
 
 def test_nothing_to_draw() -> None:
     memory = rl.Memory(rl.Schema(obs=rl.Field()), 8, seed=0)
-    with pytest.raises(NotEnoughRows) as caught:
+    with refused(NotEnoughRows, "memory", got="0 steps and none complete"):
         memory.sample(1)
-    assert str(caught.value) == (
-        "memory must hold a complete window to be sampled, got 0 steps and none complete. "
-        "Append more: a step is complete once the next observation is known."
-    )
     memory.append(obs=1, reward=0.0, terminated=False, truncated=False)
-    with pytest.raises(NotEnoughRows, match="got 1 steps and none complete"):
+    with refused(NotEnoughRows, "memory", got="1 steps and none complete"):
         memory.sample(1)
 
 
@@ -233,59 +229,54 @@ def test_too_few_to_draw_without_replacement(sampler: Any) -> None:
     memory = filled([[4]], sampler=sampler)
     memory.sample(4)
     before = memory.random_state
-    with pytest.raises(NotEnoughRows) as caught:
+    with refused(NotEnoughRows, "size", got="5"):
         memory.sample(5)
-    assert str(caught.value) == (
-        "size must be at most 4, the rows that can be drawn without replacement, got 5. Draw fewer."
-    )
     assert memory.random_state == before
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "about"),
     [
-        (lambda: rl.Prioritized(alpha=-0.1), "alpha must be a number from 0 to 1, got -0.1"),
-        (lambda: rl.Prioritized(beta=-1.0), "beta must be finite and at least 0, got -1.0"),
+        (lambda: rl.Prioritized(alpha=-0.1), "alpha"),
+        (lambda: rl.Prioritized(beta=-1.0), "beta"),
         (
             lambda: rl.Prioritized(eps=0),
-            "eps must be above 0, got 0. It keeps every row within reach.",
+            "eps",
         ),
-        (lambda: rl.Prioritized(eps=float("nan")), "eps must be a number from 0 to 1e+100, got nan"),
-        (lambda: rl.Prioritized(alpha=None), "alpha must be a number from 0 to 1, got None"),
-        (lambda: rl.Prioritized(beta=10**400), f"beta must be finite and at least 0, got 1{'0' * 56}..."),
-        (lambda: rl.Prioritized(beta=10**5000), "beta must be finite and at least 0, got a number of very many digits"),
-        (lambda: rl.LinearSchedule(0.0, 1.0, steps=0), f"steps must be a whole number from 1 to {2**63 - 1}, got 0"),
-        (lambda: rl.LinearSchedule(None, 1.0, steps=2), "start must be finite, got None"),
-        (lambda: filled([[2]]).sample(2, beta=float("inf")), "beta must be finite and at least 0, got inf"),
-        (lambda: filled([[2]]).sample(0), "size must be a whole number from 1 to 2147483647, got 0"),
-        (lambda: filled([[2]]).sample(2.5), "size must be a whole number from 1 to 2147483647, got 2.5"),
-        (lambda: filled([[2]]).sample(True), "size must be a whole number from 1 to 2147483647, got True"),
+        (lambda: rl.Prioritized(eps=float("nan")), "eps"),
+        (lambda: rl.Prioritized(alpha=None), "alpha"),
+        (lambda: rl.Prioritized(beta=10**400), "beta"),
+        (lambda: rl.Prioritized(beta=10**5000), "beta"),
+        (lambda: rl.LinearSchedule(0.0, 1.0, steps=0), "steps"),
+        (lambda: rl.LinearSchedule(None, 1.0, steps=2), "start"),
+        (lambda: filled([[2]]).sample(2, beta=float("inf")), "beta"),
+        (lambda: filled([[2]]).sample(0), "size"),
+        (lambda: filled([[2]]).sample(2.5), "size"),
+        (lambda: filled([[2]]).sample(True), "size"),
     ],
 )
-def test_bad_settings(make: Any, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+def test_bad_settings(make: Any, about: str) -> None:
+    with refused(OptionError, about):
         make()
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
-    ("batch", "errors", "message"),
+    ("batch", "errors", "about"),
     [
-        ({}, [1.0], "batch must have lanes and serials, got dict. Pass the batch that sample returned."),
-        (3, [1.0], "batch must have lanes and serials, got int. Pass the batch that sample returned."),
-        ({"lanes": [0], "serials": [0, 1]}, [1.0, 1.0], "batch must have as many lanes as serials, got 1 and 2"),
-        ({"lanes": [0.5], "serials": [0]}, [1.0], "batch.lanes must be whole numbers [B], got float64[1]"),
-        ({"lanes": [[0]], "serials": [[0]]}, [1.0], "batch.lanes must be whole numbers [B], got int64[1, 1]"),
-        ({"lanes": [0, 0], "serials": [0, 1]}, [1.0], "errors must be numbers of shape [2], got float64[1]"),
-        ({"lanes": [0], "serials": [0]}, "x", "errors must be numbers of shape [1], got <U1[]"),
+        ({}, [1.0], "batch"),
+        (3, [1.0], "batch"),
+        ({"lanes": [0], "serials": [0, 1]}, [1.0, 1.0], "batch"),
+        ({"lanes": [0.5], "serials": [0]}, [1.0], "batch.lanes"),
+        ({"lanes": [[0]], "serials": [[0]]}, [1.0], "batch.lanes"),
+        ({"lanes": [0, 0], "serials": [0, 1]}, [1.0], "errors"),
+        ({"lanes": [0], "serials": [0]}, "x", "errors"),
     ],
 )
-def test_odd_rows_and_errors(batch: Any, errors: Any, message: str) -> None:
+def test_odd_rows_and_errors(batch: Any, errors: Any, about: str) -> None:
     memory = filled([[4]], sampler=rl.Prioritized())
     before = memory.priorities
-    with pytest.raises(rl.errors.PriorityError) as caught:
+    with refused(rl.errors.PriorityError, about):
         memory.update_priorities(batch, errors)
-    assert str(caught.value) == message
     np.testing.assert_array_equal(memory.priorities, before)
 
 
@@ -294,7 +285,7 @@ def test_errors_of_a_wider_type() -> None:
     batch = memory.read([0, 0], [0, 1])
     assert memory.update_priorities(batch, np.array([3, 5], np.longdouble)) == 0
     np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
-    with pytest.raises(rl.errors.PriorityError, match="errors must be finite"):
+    with refused(rl.errors.PriorityError, "errors"):
         memory.update_priorities(batch, np.array([1, np.finfo(np.longdouble).max]))
     np.testing.assert_allclose(memory.priorities[0, :2], [3, 5], rtol=1e-6)
 
@@ -303,6 +294,6 @@ def test_errors_of_a_wider_type() -> None:
 def test_a_random_state_that_is_none(state: Any) -> None:
     memory = filled([[4]])
     before = memory.random_state
-    with pytest.raises(OptionError, match=r"^random_state must have key0, key1, position, batches, got "):
+    with refused(OptionError, "random_state"):
         memory.random_state = state
     assert memory.random_state == before

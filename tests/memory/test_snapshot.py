@@ -13,6 +13,7 @@ import pytest
 
 import checkable
 import relive as rl
+from refusals import refused
 from test_crash import fill, new_memory
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -112,7 +113,7 @@ def test_another_sampler_window_or_storage(tmp_path: Path) -> None:
     assert set(np.unique(rl.Memory.load(tmp_path / "saved", window=rl.NStep(3)).priorities)) == {0.0, 1.0}
     with rl.Memory.load(tmp_path / "saved", storage=rl.Mapped(tmp_path / "rows")) as mapped:
         same_batches(memory, mapped)
-    with pytest.raises(rl.errors.StorageError, match="must be a new file, got one that holds rows already"):
+    with refused(rl.errors.StorageError, "rows", got="one that holds rows already"):
         rl.Memory.load(tmp_path / "saved", storage=rl.Mapped(tmp_path / "rows"))
 
 
@@ -121,9 +122,8 @@ def test_a_sampler_that_a_file_cannot_hold(tmp_path: Path) -> None:
     fill(memory, 0, 400)
     memory.update_priorities(memory.sample(32), np.arange(32.0))
     memory.save(tmp_path / "saved")
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, "sampler", got="one that a file cannot hold"):
         rl.Memory.load(tmp_path / "saved")
-    assert str(caught.value) == "sampler must be given, got one that a file cannot hold. Pass it to load."
     same_batches(memory, rl.Memory.load(tmp_path / "saved", sampler=memory.sampler))
 
 
@@ -188,54 +188,41 @@ def test_errors_say_which_file_and_why(tmp_path: Path) -> None:
     folder = tmp_path / "saved"
     memory = new_memory(500)
     fill(memory, 0, 400)
-    with pytest.raises(rl.errors.OptionError) as none:
+    with refused(rl.errors.OptionError, "folder"):
         rl.Memory.load(folder)
-    assert str(none.value) == f"folder must be a snapshot's folder, got {folder}"
     folder.mkdir()
     manifest = folder / "manifest.json"
-    with pytest.raises(rl.errors.SnapshotError) as empty:
+    with refused(rl.errors.SnapshotError, "manifest.json", got="No such file or directory"):
         rl.Memory.load(folder)
-    assert str(empty.value) == (f"{manifest} must be there, got No such file or directory. Is the snapshot whole?")
     memory.save(folder)
     good = manifest.read_bytes()
-    for text, message in {
-        b"hello\n": "must be JSON, got Expecting value: line 1 column 1 (char 0). "
-        "It is damaged, or another kind of file.",
-        b'{"format": "other"}\n': "must begin with the format 'relive snapshot', got {'format': 'other'}. "
-        "It is another kind of file.",
-        good.replace(
-            b'"version": 1', b'"version": 2', 1
-        ): "must be of format version 1, got 2. Use a newer relive, or another folder.",
-        good[:-10]: "must match its checksum, got a damaged or cut-off file. Restore it from a copy.",
+    for text, got in {
+        b"hello\n": "Expecting value: line 1 column 1 (char 0)",
+        b'{"format": "other"}\n': "{'format': 'other'}",
+        good.replace(b'"version": 1', b'"version": 2', 1): "2",
+        good[:-10]: "a damaged or cut-off file",
     }.items():
         manifest.write_bytes(text)
-        with pytest.raises(rl.errors.SnapshotError) as caught:
+        with refused(rl.errors.SnapshotError, "manifest.json", got=got):
             rl.Memory.load(folder)
-        assert str(caught.value) == f"{manifest} {message}"
     manifest.write_bytes(good)
     (segment,) = folder.glob("rows-*")
     data = segment.read_bytes()
     damaged = bytearray(data)
     damaged[5000] ^= 1
-    note = json.loads(good.partition(b"\n")[2])["segments"][0]
-    for content, message in {
-        data[:-1]: f"must be {len(data)} bytes long, got {len(data) - 1}. It is damaged: restore it from a copy.",
-        bytes(damaged): f"must have the XXH64 {note['xxh64']}, got ",
-    }.items():
+    for content, got in {data[:-1]: str(len(data) - 1), bytes(damaged): None}.items():
         segment.write_bytes(content)
-        with pytest.raises(rl.errors.SnapshotError) as caught:
+        with refused(rl.errors.SnapshotError, "rows-*.safetensors", got=got):
             rl.Memory.load(folder)
-        assert str(caught.value).startswith(f"{segment} {message}")
     segment.unlink()
-    with pytest.raises(rl.errors.SnapshotError) as caught:
+    with refused(rl.errors.SnapshotError, "rows-*.safetensors", got="No such file or directory"):
         rl.Memory.load(folder)
-    assert str(caught.value) == (f"{segment} must be there, got No such file or directory. Is the snapshot whole?")
-    with pytest.raises(rl.errors.OptionError, match="compress must be None or 'zstd', got 'gzip'"):
+    with refused(rl.errors.OptionError, "compress", got="'gzip'"):
         memory.save(folder, compress="gzip")
-    with pytest.raises(rl.errors.OptionError, match="journal must be None, 'written' or 'synced', got 'yes'"):
+    with refused(rl.errors.OptionError, "journal", got="'yes'"):
         memory.save(folder, journal="yes")
     (tmp_path / "file").touch()
-    with pytest.raises(rl.errors.OptionError, match="folder must be a folder"):
+    with refused(rl.errors.OptionError, "folder"):
         memory.save(tmp_path / "file")
 
 

@@ -16,6 +16,7 @@ import relive as rl
 from disks import save_on
 from relive.memory.snapshot import saving
 from test_crash import fill, fingerprint, new_memory
+from waiting import PATIENCE
 
 
 def same_batches(one: rl.Memory, two: rl.Memory, size: int = 16, count: int = 5) -> None:
@@ -196,7 +197,7 @@ def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
 
         def write(self, file: int, data: Any) -> None:
             writing.set()
-            assert go_on.wait(60)
+            assert go_on.wait(PATIENCE)
             SystemDisk().write(file, data)
 
         def __getattr__(self, name: str) -> Any:
@@ -206,7 +207,7 @@ def test_appending_goes_on_while_a_save_is_slow(tmp_path: Path) -> None:
     fill(memory, 0, 5000)
     thread = threading.Thread(target=save_on, args=(memory, tmp_path / "saved", StuckDisk()))
     thread.start()
-    assert writing.wait(60)
+    assert writing.wait(PATIENCE)
     for number in range(5000, 15_000, 10):
         fill(memory, number, 10)
     assert thread.is_alive()  # all of it went in while the save stood still

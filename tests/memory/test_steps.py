@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import refusals
 import relive as rl
 from relive.errors import OptionError, StepError
 
@@ -35,67 +36,38 @@ def refused(target: rl.Memory, call: str = "append", **values: Any) -> StepError
     return caught.value
 
 
-NOTHING = " (nothing was stored)"
-
-
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name", "got"),
     [
-        ({"obs": np.zeros((2, 3))}, "obs must have shape [2, 2], got [2, 3]"),
-        ({"obs": np.zeros(2)}, "obs must have shape [2, 2], got [2]. Every lane needs a value of its own."),
-        ({"reward": 1.0}, "reward must have shape [2], got []. Every lane needs a value of its own."),
-        ({"action": ...}, "action must be given, got nothing"),
-        ({"terminated": ...}, "terminated must be given, got nothing"),
-        (
-            {"velocity": np.zeros(2)},
-            "velocity must be one of obs, action, reward, terminated, truncated, got an extra value. "
-            "Leave it out or add it to the schema.",
-        ),
-        (
-            {"action": np.array([0.5, 1.0])},
-            "action must be whole numbers (uint8), got 0.5. Scale and round it yourself, or store it as float32.",
-        ),
-        ({"action": np.array([0, 256])}, "action must fit uint8 (0 to 255), got 256. Give the field a wider dtype."),
-        ({"action": np.array([-1, 3])}, "action must fit uint8 (0 to 255), got -1. Give the field a wider dtype."),
-        ({"obs": np.full((2, 2), 1e300)}, "obs must fit float32, got 1e+300. Give the field a wider dtype."),
-        (
-            {"obs": np.full((2, 2), 16777217)},
-            "obs must fit float32 exactly (up to 16777216), got 16777217. Give the field a wider dtype.",
-        ),
-        ({"terminated": np.zeros(2)}, "terminated must be boolean (bool), got float64. Compare it: value > 0."),
-        ({"terminated": [0, 2]}, "terminated must be 0 or 1, got 2. Compare it: value > 0."),
-        ({"obs": "north"}, "obs must be float32 numbers of shape [2, 2], got 'north'"),
-        ({"obs": [[1.0], [1.0, 2.0]]}, "obs must be float32 numbers of shape [2, 2], got [[1.0], [1.0, 2.0]]"),
-        (
-            {"truncated": np.array([True, False])},
-            "final_obs must be given where a step is truncated, got none. "
-            "Pass what was really seen after the last step as final_obs.",
-        ),
-        (
-            {"truncated": np.array([True, False]), "final_obs": [None, np.zeros(2)]},
-            "final_obs[0] must be float32 numbers of shape [2], got None",
-        ),
-        (
-            {"terminated": np.array([True, False]), "final_obs": np.zeros((3, 2))},
-            "final_obs must have shape [2, 2], got [3, 2]",
-        ),
+        ({"obs": np.zeros((2, 3))}, "obs", "[2, 3]"),
+        ({"obs": np.zeros(2)}, "obs", "[2]"),
+        ({"reward": 1.0}, "reward", "[]"),
+        ({"action": ...}, "action", "nothing"),
+        ({"terminated": ...}, "terminated", "nothing"),
+        ({"velocity": np.zeros(2)}, "velocity", "an extra value"),
+        ({"action": np.array([0.5, 1.0])}, "action", "0.5"),
+        ({"action": np.array([0, 256])}, "action", "256"),
+        ({"action": np.array([-1, 3])}, "action", "-1"),
+        ({"obs": np.full((2, 2), 1e300)}, "obs", "1e+300"),
+        ({"obs": np.full((2, 2), 16777217)}, "obs", "16777217"),
+        ({"terminated": np.zeros(2)}, "terminated", "float64"),
+        ({"terminated": [0, 2]}, "terminated", "2"),
+        ({"obs": "north"}, "obs", "'north'"),
+        ({"obs": [[1.0], [1.0, 2.0]]}, "obs", "[[1.0], [1.0, 2.0]]"),
+        ({"truncated": np.array([True, False])}, "final_obs", "none"),
+        ({"truncated": np.array([True, False]), "final_obs": [None, np.zeros(2)]}, "final_obs[0]", "None"),
+        ({"terminated": np.array([True, False]), "final_obs": np.zeros((3, 2))}, "final_obs", "[3, 2]"),
     ],
 )
-def test_a_wrong_step_is_refused_whole(changes: dict[str, Any], message: str) -> None:
+def test_a_wrong_step_is_refused_whole(changes: dict[str, Any], name: str, got: str) -> None:
     target = memory()
     target.append(**step())
-    assert str(refused(target, **step(**changes))) == message + NOTHING
+    (problem,) = refused(target, **step(**changes)).problems
+    assert (problem.name, problem.got) == (name, got)
 
 
 def test_all_problems_are_named_at_once() -> None:
     error = refused(memory(), **step(obs=np.zeros((2, 3)), action=..., speed=1))
-    assert str(error) == (
-        "the step has 3 problems; nothing was stored:\n"
-        "- speed must be one of obs, action, reward, terminated, truncated, got an extra value. "
-        "Leave it out or add it to the schema.\n"
-        "- action must be given, got nothing\n"
-        "- obs must have shape [2, 2], got [2, 3]"
-    )
     assert [problem.name for problem in error.problems] == ["speed", "action", "obs"]
 
 
@@ -143,9 +115,8 @@ def test_one_lane_of_many() -> None:
 @pytest.mark.parametrize("lanes", [2, -1, [0, 0], [0, 2], [0.5], "all", [[0]], [True]])
 def test_unknown_lanes_are_refused(lanes: Any) -> None:
     target = memory()
-    with pytest.raises(OptionError) as caught:
+    with refusals.refused(OptionError, "lanes"):
         target.append(lanes=lanes, **step())
-    assert str(caught.value) == f"lanes must be distinct whole numbers from 0 to 1, got {lanes!r}"
     assert len(target) == 0
 
 
@@ -187,9 +158,8 @@ def test_groups_bring_their_finals_inside() -> None:
 def test_a_block_is_refused_whole() -> None:
     target = memory()
     block = {key: np.stack([value] * 3) for key, value in step().items()}
-    assert str(refused(target, "extend", **(block | {"obs": np.zeros((3, 2))}))).startswith(
-        "obs must have shape [3, 2, 2], got [3, 2]"
-    )
+    (problem,) = refused(target, "extend", **(block | {"obs": np.zeros((3, 2))})).problems
+    assert (problem.name, problem.got) == ("obs", "[3, 2]")
     target.extend(**block)
     assert len(target) == 6
 
@@ -197,9 +167,7 @@ def test_a_block_is_refused_whole() -> None:
 def test_images_as_floats_are_refused_with_the_remedy() -> None:
     target = memory(None, obs=rl.Field((4, 4), "uint8"))
     error = refused(target, obs=np.full((4, 4), 0.5), reward=0.0, terminated=False, truncated=False)
-    assert str(error) == (
-        "obs must be whole numbers (uint8), got 0.5. Scale and round it yourself, or store it as float32." + NOTHING
-    )
+    assert [(problem.name, problem.got) for problem in error.problems] == [("obs", "0.5")]
 
 
 def test_lanes_may_be_a_mask() -> None:
@@ -230,7 +198,7 @@ def test_one_dict_a_lane() -> None:
     assert batch.obs.b.tolist() == [2, 4]
     assert batch.next_obs.a.tolist() == [1, 5]
     error = refused(target, obs=rows, **flags, final_obs=[None, {"a": 5.0}])
-    assert [problem.name for problem in error.problems] == ["final_obs/b[1]"] or "final_obs/b" in str(error)
+    assert [problem.name for problem in error.problems] == ["final_obs/b"]
 
 
 @pytest.mark.parametrize("finals", [np.array(None, dtype=object), np.array(1.0), np.zeros((5, 5)), object()])
@@ -268,21 +236,18 @@ def test_masked_values_are_refused() -> None:
     memory = rl.Memory(rl.Schema(obs=rl.Field((2,))), 10, seed=0)
     step = {"reward": 0.0, "terminated": False, "truncated": False}
     hidden = np.ma.masked_array([1.0, 2.0], [False, True])
-    with pytest.raises(StepError) as caught:
+    with refusals.refused(StepError, "obs"):
         memory.append(obs=hidden, **step)
-    assert str(caught.value) == (
-        "obs must have no masked values, got some. Fill them: value.filled(0). (nothing was stored)"
-    )
-    with pytest.raises(StepError, match="final_obs must have no masked values"):
+    with refusals.refused(StepError, "final_obs"):
         memory.append(obs=[1, 2], final_obs=hidden, **{**step, "truncated": True})
-    with pytest.raises(StepError, match="terminated must have no masked values"):
+    with refusals.refused(StepError, "terminated"):
         memory.append(obs=[1, 2], **{**step, "terminated": np.ma.masked})
     memory.append(obs=np.ma.masked_array([1.0, 2.0], [False, False]), **step)
     memory.append(obs=[1, 2], **step)
     assert len(memory) == 2
-    with pytest.raises(rl.errors.OptionError, match="reward must have no masked values"):
+    with refusals.refused(rl.errors.OptionError, "reward"):
         rl.targets.gae(hidden[:, None], np.zeros((2, 1)), np.zeros((2, 1)), terminated=np.zeros((2, 1), bool))
-    with pytest.raises(rl.errors.OptionError, match="serials must have no masked values"):
+    with refusals.refused(rl.errors.OptionError, "serials"):
         memory.read([0, 0], hidden)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from relive import targets
 from relive.errors import OptionError
 
@@ -230,49 +231,47 @@ FLAGS = np.zeros((6, 2), bool)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about"),
     [
         (
             lambda: targets.gae([1.0], [1.0], [1.0], terminated=[False]),
-            "reward must have shape [T, N, ...], got [1]. Add an axis: reward[:, None].",
+            "reward",
         ),
         (
             lambda: targets.gae(REWARD, VALUE, terminated=FLAGS),
-            "value must have shape [7, 2] without next_value, got [6, 2]. Pass next_value.",
+            "value",
         ),
         (
             lambda: targets.gae(REWARD, [*VALUE, [0, 0]], terminated=FLAGS, truncated=~FLAGS),
-            "next_value must be given where another episode follows a truncated step, got none. "
-            "The value after that step is not the next row's.",
+            "next_value",
         ),
         (
             lambda: targets.gae(REWARD, VALUE[:3], NEXT_VALUE, terminated=FLAGS),
-            "value must be numbers of shape [6, 2], got float64[3, 2]",
+            "value",
         ),
         (
             lambda: targets.td_lambda(REWARD, NEXT_VALUE, terminated=np.zeros((6, 2))),
-            "terminated must be boolean, got float64. Compare it: value > 0.",
+            "terminated",
         ),
         (
             lambda: targets.td_lambda(REWARD, NEXT_VALUE, terminated=FLAGS[:3]),
-            "terminated must have shape [6, 2] or its first axes, got [3, 2]",
+            "terminated",
         ),
         (
             lambda: targets.td_lambda(REWARD, NEXT_VALUE, terminated=FLAGS, gamma=1.1),
-            "gamma must be a number from 0 to 1, got 1.1",
+            "gamma",
         ),
         (
             lambda: targets.n_step_returns(REWARD, NEXT_VALUE, n=0, terminated=FLAGS),
-            "n must be a whole number of at least 1, got 0",
+            "n",
         ),
         (
             lambda: targets.vtrace(REWARD, VALUE, NEXT_VALUE, ratio=RATIO, terminated=FLAGS, rho_bar=-1),
-            "rho_bar must be at least 0, got -1",
+            "rho_bar",
         ),
-        (lambda: targets.normalize(["a"]), "values must be numbers, got <U1"),
+        (lambda: targets.normalize(["a"]), "values"),
     ],
 )
-def test_what_is_refused(call: Any, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+def test_what_is_refused(call: Any, about: str) -> None:
+    with refused(OptionError, about):
         call()
-    assert str(caught.value) == message

@@ -19,7 +19,9 @@ import pytest
 import checkable
 import relive as rl
 from disks import save_on
+from refusals import refused
 from relive.memory.snapshot import SystemDisk, saving
+from waiting import PATIENCE, until
 
 WINDOWS = [
     rl.Transition(),
@@ -51,7 +53,8 @@ class Crowd:
         self.counts = dict.fromkeys(("rows", "batches", "saves", "forks"), 0)
         self.single = self.long = 0
 
-    def run(self, seconds: float, *more: Callable[[], None]) -> None:
+    def run(self, seconds: float, *more: Callable[[], None], least: dict[str, int]) -> None:
+        """For some seconds, and until enough was done of each."""
         work = [
             self.append,
             self.extend,
@@ -67,11 +70,11 @@ class Crowd:
         for thread in threads:
             thread.start()
         self.stop.wait(seconds)
+        until(lambda: self.stop.is_set() or all(self.counts[what] > count for what, count in least.items()))
         self.stop.set()
         for thread in threads:
-            thread.join(60)
+            thread.join()
         assert not self.errors, "\n".join(self.errors[:3])
-        assert not any(thread.is_alive() for thread in threads)
 
     def loop(self, work: Callable[[], None]) -> None:
         while not self.stop.is_set():
@@ -138,9 +141,7 @@ def crowd(storage: rl.Storage, window: rl.Window, folder: Path) -> Crowd:
 @pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
 def test_eight_threads(storage: rl.Storage, window: rl.Window, tmp_path: Path) -> None:
     group = crowd(storage, window, tmp_path / "saved")
-    group.run(1.0)
-    assert group.counts["batches"] > 3
-    assert group.counts["saves"] > 0
+    group.run(0.5, least={"batches": 3, "saves": 0})
     group.memory.close()
 
 
@@ -151,11 +152,9 @@ def test_eight_threads_for_a_minute(storage: rl.Storage, forks: bool, tmp_path: 
     """Every window for twelve seconds."""
     for number, window in enumerate(WINDOWS):
         group = crowd(again(storage, number), window, tmp_path / f"saved-{number}")
-        group.run(12, *([lambda group=group: fork(group)] if forks else []))
+        least = {"batches": 100, "saves": 10, **({"forks": 10} if forks else {})}
+        group.run(12, *([lambda group=group: fork(group)] if forks else []), least=least)
         print(storage, window, group.counts)
-        assert group.counts["batches"] > 100
-        assert group.counts["saves"] > 10
-        assert not forks or group.counts["forks"] > 10
         group.memory.close()
 
 
@@ -167,7 +166,7 @@ def again(storage: Any, number: int) -> Any:
 
 
 def fork(group: Crowd) -> None:
-    """A child that does everything with the memory as it was at that moment, within ten seconds."""
+    """A child that does everything with the memory as it was at that moment, and nothing of it hangs."""
     if (
         in_a_child(lambda: use_as_a_child(group.memory, group.storage, group.folder.with_name(f"child-{os.getpid()}")))
         != 0
@@ -202,18 +201,17 @@ def use_as_a_child(memory: rl.Memory, storage: rl.Storage, folder: Path) -> None
 @pytest.mark.parametrize("storage", ["ram", "mapped", "shared"], indirect=True)
 def test_forks_while_threads_are_inside(storage: rl.Storage, tmp_path: Path) -> None:
     group = crowd(storage, rl.Transition(), tmp_path / "saved")
-    group.run(3.0, lambda: fork(group))
-    assert group.counts["forks"] > 3
+    group.run(1.0, lambda: fork(group), least={"forks": 3})
     group.memory.close()
 
 
 def in_a_child(work: Callable[[], None]) -> int:
-    """The exit code of a child that does some work: 0 if it was done within ten seconds."""
+    """The exit code of a child that does some work: 0 if it was done and nothing of it hangs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        faulthandler.dump_traceback_later(10, exit=True)
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
         code = 1
         try:
             work()
@@ -230,7 +228,7 @@ def test_a_child_does_not_draw_from_its_parents_thread() -> None:
     memory.extend(**{key: value[:, None] for key, value in checkable.block(0, 0, 100).items()})
 
     def work() -> None:
-        with pytest.raises(rl.errors.StorageError, match="prefetch must be used in the process that made it"):
+        with refused(rl.errors.StorageError, "prefetch"):
             next(batches)
         batches.close()
         memory.sample(4)
@@ -264,8 +262,7 @@ def test_a_child_does_not_keep_a_folder_locked(tmp_path: Path) -> None:
     save_on(memory, tmp_path / "saved", Forking())
     saver = threading.Thread(target=memory.save, args=(tmp_path / "saved",), daemon=True)
     saver.start()
-    saver.join(10)
-    assert not saver.is_alive()
+    saver.join()
     os.close(telling)
     os.waitpid(children[0], 0)
     os.close(reading)
@@ -300,10 +297,10 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
     threads = [threading.Thread(target=work) for work in (read, save)]
     for thread in threads:
         thread.start()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 2
     for block in blocks:
         memory.extend(**{key: value[:, None] for key, value in block.items()})
-        if time.monotonic() > end:
+        if time.monotonic() > end and drawn[0] > 10_000:
             break
     stop.set()
     for thread in threads:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relive as rl
+from refusals import refused
 from relive.errors import NotEnoughRows, OptionError
 from relive.memory.batch import flat
 
@@ -55,15 +56,15 @@ def test_bytes_are_the_batches(window, sampler, size: int, count: int, head: int
 
 def test_what_cannot_be_drawn_is_refused_and_changes_nothing() -> None:
     memory, other = filled(), filled()
-    with pytest.raises(OptionError, match="head must be a multiple of 16 bytes"):
+    with refused(OptionError, "head"):
         memory.transfer.sample_bytes(4, 2, head=b"abc")
-    with pytest.raises(OptionError, match="count must be"):
+    with refused(OptionError, "count"):
         memory.transfer.sample_bytes(4, 0)
-    with pytest.raises(OptionError, match="size must be"):
+    with refused(OptionError, "size"):
         memory.transfer.sample_bytes(0, 1)
     np.testing.assert_array_equal(memory.sample(8).serials, other.sample(8).serials)
     for window, sampler in ((rl.Episodes(), rl.Uniform()), (rl.Transition(), rl.Shuffled())):
-        with pytest.raises(OptionError, match="window must give batches that are all alike, got"):
+        with refused(OptionError, "window"):
             filled(window, sampler).transfer.sample_bytes(4, 2)
     with pytest.raises(NotEnoughRows):
         rl.Memory(SCHEMA, 400, 2).transfer.sample_bytes(4, 2)

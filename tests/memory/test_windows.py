@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive.errors import OptionError
 
 
@@ -136,23 +137,22 @@ def test_loose_transitions_need_no_next_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "about"),
     [
-        (lambda: rl.NStep(0), "n must be a whole number from 1 to 2147483648, got 0"),
-        (lambda: rl.NStep(3, gamma=1.5), "gamma must be a number from 0 to 1, got 1.5"),
-        (lambda: rl.Transition(gamma=None), "gamma must be a number from 0 to 1, got None"),
-        (lambda: rl.Episodes(gamma="0.9"), "gamma must be a number from 0 to 1, got '0.9'"),
-        (lambda: rl.Sequence(2, gamma=float("nan")), "gamma must be a number from 0 to 1, got nan"),
-        (lambda: rl.Sequence(0), "length must be a whole number from 1 to 2147483648, got 0"),
-        (lambda: rl.Sequence(4, burn_in=-1), "burn_in must be a whole number from 0 to 2147483648, got -1"),
-        (lambda: rl.Sequence(4, overlap=4), "overlap must be a whole number from 0 to 3, got 4"),
-        (lambda: rl.Episodes(0), "length must be a whole number from 1 to 2147483648, got 0"),
+        (lambda: rl.NStep(0), "n"),
+        (lambda: rl.NStep(3, gamma=1.5), "gamma"),
+        (lambda: rl.Transition(gamma=None), "gamma"),
+        (lambda: rl.Episodes(gamma="0.9"), "gamma"),
+        (lambda: rl.Sequence(2, gamma=float("nan")), "gamma"),
+        (lambda: rl.Sequence(0), "length"),
+        (lambda: rl.Sequence(4, burn_in=-1), "burn_in"),
+        (lambda: rl.Sequence(4, overlap=4), "overlap"),
+        (lambda: rl.Episodes(0), "length"),
     ],
 )
-def test_bad_settings(make: Any, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+def test_bad_settings(make: Any, about: str) -> None:
+    with refused(OptionError, about):
         make()
-    assert str(caught.value) == message
 
 
 def test_a_stack_named_by_its_group_leaves_rewards_alone() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive.errors import SchemaError
 from relive.schema.describe import from_plain, to_plain
 
@@ -35,23 +36,22 @@ def test_there_and_back_by_way_of_json(schema: rl.Schema) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "about"),
     [
-        (lambda data: data.pop("agents"), "schema must be described by fields and agents, got {"),
-        (lambda data: data.update(fields=[]), "schema must have 1 to 10000 fields, got []"),
-        (lambda data: data.update(fields=3), "schema must have 1 to 10000 fields, got 3"),
-        (lambda data: data["fields"][0].update(named=2), "schema must name fields by their path, got {"),
-        (lambda data: data["fields"][0].update(named=True), "schema must name fields by their path, got {"),
-        (lambda data: data["fields"][0].update(shape=[0]), "shape must have sizes of at least 1, got [0]"),
-        (lambda data: data["fields"][0].update(shape=[2.0]), "shape must have sizes of at least 1, got [2.0]"),
-        (lambda data: data["fields"][0].update(dtype="floot"), "schema must be described by fields and agents, got {"),
-        (lambda data: data["fields"][0].update(path=[7]), "schema must be described by short names, got 7"),
-        (lambda data: data["fields"][0].update(path=["x" * 1001]), "schema must be described by short names, got 'xx"),
+        (lambda data: data.pop("agents"), "schema"),
+        (lambda data: data.update(fields=[]), "schema"),
+        (lambda data: data.update(fields=3), "schema"),
+        (lambda data: data["fields"][0].update(named=2), "schema"),
+        (lambda data: data["fields"][0].update(named=True), "schema"),
+        (lambda data: data["fields"][0].update(shape=[0]), "shape"),
+        (lambda data: data["fields"][0].update(shape=[2.0]), "shape"),
+        (lambda data: data["fields"][0].update(dtype="floot"), "schema"),
+        (lambda data: data["fields"][0].update(path=[7]), "schema"),
+        (lambda data: data["fields"][0].update(path=["x" * 1001]), "schema"),
     ],
 )
-def test_data_that_describe_none(change: Any, message: str) -> None:
+def test_data_that_describe_none(change: Any, about: str) -> None:
     data = copy.deepcopy(to_plain(SCHEMAS[0]))
     change(data)
-    with pytest.raises(SchemaError) as refused:
+    with refused(SchemaError, about):
         from_plain(data)
-    assert str(refused.value).startswith(message)

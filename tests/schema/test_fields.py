@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive.errors import SchemaError
 
 
@@ -113,73 +114,72 @@ def endless() -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "about"),
     [
-        (lambda: rl.Field((0,)), "shape must have at most 24 sizes of at least 1, got (0,). Leave empty axes out."),
-        (lambda: rl.Field((2,), "wat"), "dtype must be a NumPy dtype, got 'wat'"),
+        (lambda: rl.Field((0,)), "shape"),
+        (lambda: rl.Field((2,), "wat"), "dtype"),
         (
             lambda: rl.Field((2,), object),
-            "dtype must be boolean, whole or float of at most 8 bytes, got object. Encode it as numbers.",
+            "dtype",
         ),
         (
             lambda: rl.Field((2,), role="seen"),  # type: ignore[arg-type]
-            "role must be 'observed', 'action', 'reward', 'plain' or None, got 'seen'",
+            "role",
         ),
         (
             lambda: rl.Schema(reward=None),
-            "schema must have at least one field, got none. For example: Schema(obs=Field((4,))).",
+            "schema",
         ),
         (
             lambda: rl.Schema(),
-            "schema must have at least one field, got none. For example: Schema(obs=Field((4,))).",
+            "schema",
         ),
         (
             lambda: rl.Schema(weights=rl.Field()),
-            "field name must not be one that a step or batch uses itself, got 'weights'. Choose another name.",
+            "field name",
         ),
         (
             lambda: rl.Schema(size=rl.Field()),
-            "field name must not be one that a step or batch uses itself, got 'size'. Choose another name.",
+            "field name",
         ),
         (
             lambda: rl.Schema(keys=rl.Field()),
-            "field name must not be one that a step or batch uses itself, got 'keys'. Choose another name.",
+            "field name",
         ),
-        (lambda: rl.Schema(**{"a b": rl.Field()}), "field name must be an identifier, got 'a b'. Choose another name."),
-        (lambda: rl.Field(None), "shape must have at most 24 sizes of at least 1, got None. Leave empty axes out."),  # type: ignore[arg-type]
-        (lambda: rl.Field((), None), "dtype must be a NumPy dtype, got None"),
-        (lambda: rl.Schema(obs={}), "obs must hold at least one field, got {}"),
+        (lambda: rl.Schema(**{"a b": rl.Field()}), "field name"),
+        (lambda: rl.Field(None), "shape"),  # type: ignore[arg-type]
+        (lambda: rl.Field((), None), "dtype"),
+        (lambda: rl.Schema(obs={}), "obs"),
         (
             lambda: rl.Schema(obs=rl.Field(), next_obs=rl.Field(role="plain")),
-            "next_obs must not have a role of its own beside the field it follows, got one. Leave role out.",
+            "next_obs",
         ),
-        (lambda: rl.Schema(obs=(2,)), "obs/0 must be a Field, or a mapping or tuple of them, got 2"),
+        (lambda: rl.Schema(obs=(2,)), "obs/0"),
         (
             lambda: rl.Schema(reward=rl.Field((), "int32")),
-            "reward must be float32 or float64 as a reward, got int32. Give it the role 'plain'.",
+            "reward",
         ),
         (
             lambda: rl.Schema(obs=rl.Field(), state=rl.Field(), next_obs=rl.Field()),
-            "next_state must be given, as other next fields are, got nothing. Give all of them or none.",
+            "next_state",
         ),
         (
             lambda: rl.Schema(obs=rl.Field((2,)), next_obs=rl.Field((3,))),
-            "next_obs must have the shape and dtype of obs, got next_obs: float32[3]",
+            "next_obs",
         ),
         (
             lambda: rl.Schema(obs=rl.Field(), next_obs=rl.Field(), next_food=rl.Field()),
-            "next_food must belong to an observed field, got none of that name. Give that field the role 'observed'.",
+            "next_food",
         ),
-        (lambda: rl.Schema(obs=rl.Field())["obx"], "field must be one of obs, reward, got 'obx'"),
-        (lambda: rl.Schema(obs={"a/b": rl.Field()}), "obs must be nested under names without a slash, got 'a/b'"),
-        (lambda: rl.Schema(obs=deep(33)), "obs must be nested at most 32 levels deep, got 33"),
-        (lambda: rl.Schema(obs=endless()), "obs must be nested at most 32 levels deep, got 33"),
+        (lambda: rl.Schema(obs=rl.Field())["obx"], "field"),
+        (lambda: rl.Schema(obs={"a/b": rl.Field()}), "obs"),
+        (lambda: rl.Schema(obs=deep(33)), "obs"),
+        (lambda: rl.Schema(obs=endless()), "obs"),
     ],
 )
-def test_what_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(SchemaError) as caught:
+def test_what_is_refused(make: Any, about: str) -> None:
+    with refused(SchemaError, about):
         make()
-    assert str(caught.value) == message
 
 
 def test_byte_order_is_the_machines() -> None:

@@ -7,6 +7,7 @@ import pytest
 from gymnasium import spaces
 
 import relive as rl
+from refusals import refused
 from relive.errors import SchemaError
 
 
@@ -45,12 +46,8 @@ def test_float64_on_request() -> None:
 
 
 def test_unknown_spaces_are_refused() -> None:
-    with pytest.raises(SchemaError) as caught:
+    with refused(SchemaError, "obs"):
         rl.Schema.from_spaces(obs=spaces.Text(4))
-    assert str(caught.value) == (
-        "obs must be a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple space, or a Field, "
-        f"got {spaces.Text(4)!r}. State it as a Field."
-    )
 
 
 def test_agents_alike_are_stacked() -> None:
@@ -94,25 +91,20 @@ def test_kinds_that_share_a_name_are_told_apart() -> None:
 
 def test_agents_must_agree() -> None:
     box, choice = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
-    with pytest.raises(SchemaError) as caught:
+    with refused(SchemaError, "obs and action", got="['a'] and ['b']"):
         rl.Schema.from_agents(obs={"a": box}, action={"b": choice})
-    assert str(caught.value) == "obs and action must name the same agents, got ['a'] and ['b']"
-    with pytest.raises(SchemaError) as caught:
+    with refused(SchemaError, "groups", got="none"):
         rl.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": []})
-    assert str(caught.value) == "groups must hold each of a once, got none"
-    with pytest.raises(SchemaError) as caught:
+    with refused(SchemaError, "groups", got="a"):
         rl.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"x": [], "y": ["a"]})
-    assert str(caught.value) == "groups must hold each of a once, got a"
-    with pytest.raises(SchemaError) as caught:
+    with refused(SchemaError, "group", got="'state'"):
         rl.Schema.from_agents(obs={"a": box}, action={"a": choice}, groups={"state": ["a"]}, state=rl.Field())
-    assert str(caught.value) == "group must have a name that no shared field has, got 'state'"
-    with pytest.raises(SchemaError) as caught:
+    with refused(SchemaError, "group x", got="a, b"):
         rl.Schema.from_agents(
             obs={"a": box, "b": spaces.Box(-1, 1, (2,))},
             action={"a": choice, "b": choice},
             groups={"x": ["a", "b"]},
         )
-    assert str(caught.value) == "group x must hold agents with equal spaces, got a, b. Split it."
 
 
 @pytest.mark.parametrize("name", ["size", "action_keys", "lengths", "observation", "rewards"])

@@ -19,12 +19,14 @@ import pytest
 from torch import nn
 
 import relive as rl
+from refusals import refused
 from relive.agents.interface import Weights
 from relive.agents.maddpg import MADDPGConfig
 from relive.agents.qmix import QMIXConfig
 from relive.training import checkpoint
 from relive.training.actors import _Board, _Published
 from relive.training.loggers import read_metrics
+from waiting import PATIENCE, until
 
 UNIT = 2.0**-14  # telltale_world's
 SMALL = MADDPGConfig(learning_starts=500, batch_size=32, update_every=10, capacity=20_000, hidden=(8,))
@@ -66,12 +68,9 @@ def ratio(folder: Path, algorithm: Any) -> float:
     return counters["updates"] / due
 
 
-def gone() -> bool:
-    """Whether no process of ours is left, in a while."""
-    deadline = time.monotonic() + 10
-    while mp.active_children() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not mp.active_children()
+def wait_until_gone() -> None:
+    """No process of ours is left, in a while."""
+    until(lambda: not mp.active_children())
 
 
 def processes(group: int) -> int:
@@ -84,12 +83,9 @@ def processes(group: int) -> int:
     return found
 
 
-def nobody_left(group: int) -> bool:
-    """Whether no process of a group is left; on a busy machine one may need minutes to notice that it is alone."""
-    deadline = time.monotonic() + 300
-    while processes(group) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not processes(group)
+def wait_until_nobody_is_left(group: int) -> None:
+    """No process of a group is left; on a busy machine one may need minutes to notice that it is alone."""
+    until(lambda: not processes(group), pause=0.1)
 
 
 def test_rows_are_whole_and_updates_in_step(tmp_path: Path) -> None:
@@ -107,7 +103,7 @@ def test_rows_are_whole_and_updates_in_step(tmp_path: Path) -> None:
     line = read_metrics(tmp_path / "run")[-1]
     assert line["train/length"] == 7
     assert line["memory/reuse"] == pytest.approx(3.2, rel=0.1)
-    assert gone()
+    wait_until_gone()
     rl.resume(tmp_path / "run", steps=4000)
     assert checkpoint.load_checkpoint(tmp_path / "run")["steps"] == 4000
     assert ratio(tmp_path / "run", SMALL) == 1.0
@@ -177,7 +173,7 @@ def test_actors_that_are_killed_are_started_again(tmp_path: Path) -> None:
     assert check_rows(memory) > 2400
     who = {float(number) for number in memory["obs"][..., 0, 0].ravel() if number}
     assert len(who) > 4  # environments of those who took over, as far as they came to step
-    assert gone()
+    wait_until_gone()
 
 
 def test_a_learner_that_has_nothing_to_learn_from_holds_nobody_up(tmp_path: Path) -> None:
@@ -192,13 +188,11 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     flags = "--actors 2 --num-envs 4 --no-video --eval-every 500 --eval-episodes 2 --steps 1e6 --folder run"
     command = [sys.executable, "-m", "relive", "train", "maddpg", "telltale", "--import", "telltale_world"]
     process = subprocess.Popen([*command, *flags.split()], cwd=tmp_path, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while len(read_metrics(tmp_path / "run")) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(read_metrics(tmp_path / "run")) >= 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
-    assert process.wait(30) == 130
+    assert process.wait(PATIENCE) == 130
     assert checkpoint.load_checkpoint(tmp_path / "run")["steps"] > 0
-    assert nobody_left(process.pid)
+    wait_until_nobody_is_left(process.pid)
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -216,7 +210,7 @@ def test_actors_end_when_the_learner_is_killed(tmp_path: Path, begun: bool) -> N
     before = {path.name for path in Path("/dev/shm").glob(f"relive-run-{process.pid}-*")}
     process.kill()
     process.wait()
-    assert nobody_left(process.pid)
+    wait_until_nobody_is_left(process.pid)
     assert before
     left = list(Path("/dev/shm").glob(f"relive-run-{process.pid}-*"))
     for path in left:  # no actor had opened it, so none could remove it: the next run does
@@ -227,15 +221,15 @@ def test_actors_end_when_the_learner_is_killed(tmp_path: Path, begun: bool) -> N
 
 def test_an_environment_that_breaks_is_named(tmp_path: Path) -> None:
     few = {**FEW, "env_options": {"fail_after": 300}, "eval_episodes": 1}
-    with pytest.raises(rl.errors.RunError, match=r"(?s)actor \d must go on, got .*broken on purpose in process"):
+    with refused(rl.errors.RunError, "actor ?"):
         rl.train(SMALL, "telltale", folder=tmp_path / "run", steps=6000, **few)
-    assert gone()
+    wait_until_gone()
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(rl.errors.OptionError, match=r"^num_envs must be a multiple of the 2 actors, got 3$"):
+    with refused(rl.errors.OptionError, "num_envs", got="3"):
         rl.train(SMALL, "telltale", folder=tmp_path / "run", **{**FEW, "num_envs": 3})
-    with pytest.raises(rl.errors.OptionError, match="be 0 for settings that cannot be sent to another process"):
+    with refused(rl.errors.OptionError, "actors"):
         rl.train(
             SMALL, "simple", folder=tmp_path / "run", network=lambda inputs, outputs: nn.Linear(inputs, outputs), **FEW
         )

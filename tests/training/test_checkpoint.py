@@ -20,6 +20,7 @@ from safetensors.torch import load, save
 from small_runs import checksum_of, same
 
 import relive as rl
+from refusals import refused
 from relive import run_files
 from relive.agents.maddpg import MADDPGConfig
 from relive.training import checkpoint
@@ -111,7 +112,7 @@ def test_killed_at_random_moments(times: int, tmp_path: Path) -> None:
 
 def test_networks_that_are_not_numbers_are_not_saved(tmp_path: Path) -> None:
     wild = MADDPGConfig(hidden=(8,), batch_size=8, learning_starts=10, capacity=200, actor_lr=1e37)
-    with pytest.raises(rl.errors.RunError, match=r"(must be finite to be saved|must stay finite).*(NaN or infinity)"):
+    with refused(rl.errors.RunError, "actor_grad_norm, actor_loss"):
         rl.train(wild, "simple_spread", folder=tmp_path / "run", steps=2000, num_envs=2, eval_every=2000, video=False)
     assert not checkpoint.exists(tmp_path / "run")
 
@@ -135,7 +136,7 @@ def test_earlier_states_are_kept(tmp_path: Path) -> None:
     returns = {line["step"]: line["return"] for line in read_metrics(folder)}
     for step in kept_steps(folder):
         assert load_run(folder, step=step).evaluate(3)["return"] == pytest.approx(returns[step])
-    with pytest.raises(rl.errors.RunError, match=r"^step must be one that was kept \(1,200, 1,600, 2,000\), got 400$"):
+    with refused(rl.errors.RunError, "step", got="400"):
         load_run(folder, step=400)
 
 
@@ -143,12 +144,8 @@ def test_a_damaged_checkpoint_is_found(folder: Path) -> None:
     path = folder / "checkpoint.json"
     whole = path.read_text()
     path.write_text(whole.replace('"steps": 200', '"steps": 201'))
-    with pytest.raises(rl.errors.RunError) as caught:
+    with refused(rl.errors.RunError, "checkpoint.json", got="another checksum"):
         load_run(folder)
-    assert str(caught.value) == (
-        f"{path} must be a checkpoint of this version, got another checksum. "
-        "Restore it from a copy, or begin a new run."
-    )
     facts = json.loads(whole)
     del facts["checksum"]
     for name in facts:

@@ -13,6 +13,7 @@ import pytest
 from safetensors.torch import save
 
 import relive as rl
+from refusals import refused
 from relive.agents.maddpg import MADDPGConfig
 from relive.agents.mappo import MAPPOConfig
 from relive.agents.qmix import QMIXConfig
@@ -22,20 +23,12 @@ from relive.live import ask
 from relive.training import checkpoint
 from relive.training.environments import make_env
 from relive.training.sharded import ShardedMemory
+from waiting import until
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("ray")]
 
 SMALL = MADDPGConfig(hidden=(16,), batch_size=64, learning_starts=500, capacity=20_000, update_every=50, per_alpha=0.6)
 HOW = {"num_envs": 8, "actors": 2, "shards": 2, "eval_episodes": 5, "eval_every": 2_000, "video": False, "log": ()}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ray():
-    ray = pytest.importorskip("ray")
-    ray.shutdown()
-    rl.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000)
-    yield ray
-    ray.shutdown()
 
 
 def lines(folder: Path) -> list[dict]:
@@ -122,9 +115,7 @@ def test_a_learner_that_is_killed_goes_on_from_its_checkpoint(tmp_path) -> None:
         "--capacity", "20000", "--folder", str(folder), "--no-video",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    late = time.monotonic() + 120
-    while not (folder / "checkpoint.json").exists() and time.monotonic() < late:
-        time.sleep(0.1)
+    until(lambda: (folder / "checkpoint.json").exists())
     time.sleep(1)
     process.kill()
     process.wait()
@@ -136,15 +127,13 @@ def test_a_learner_that_is_killed_goes_on_from_its_checkpoint(tmp_path) -> None:
 
 
 def test_what_cannot_be_on_a_cluster_is_refused(tmp_path) -> None:
-    with pytest.raises(OptionError) as caught:
+    with refused(OptionError, "cluster", got="local"):
         rl.train(MAPPOConfig(), "simple_spread", folder=tmp_path / "a", steps=100, cluster="local", **HOW)
-    remedy = "A rollout needs a single policy; actors on a cluster act with stale ones."
-    assert str(caught.value) == f"cluster must be empty for an algorithm that learns from rollouts, got local. {remedy}"
-    with pytest.raises(OptionError, match="num_envs must be a multiple of the 3 actors, got 8"):
+    with refused(OptionError, "num_envs", got="8"):
         rl.train(SMALL, "simple_spread", folder=tmp_path / "b", steps=100, cluster="local", **{**HOW, "actors": 3})
-    with pytest.raises(OptionError, match="lanes must be a multiple of the 3 shards, got 8"):
+    with refused(OptionError, "lanes", got="8"):
         rl.train(SMALL, "simple_spread", folder=tmp_path / "c", steps=100, cluster="local", **{**HOW, "shards": 3})
-    with pytest.raises(OptionError, match="durability must be one of none, snapshot, journal, got 'some'"):
+    with refused(OptionError, "durability", got="'some'"):
         rl.train(SMALL, "simple_spread", folder=tmp_path / "d", steps=100, cluster="local", durability="some", **HOW)
 
 
@@ -179,9 +168,7 @@ def test_an_actor_whose_policy_is_too_old_waits() -> None:
     time.sleep(1.0)
     assert actor.exchange(None, 5, 9, 0, 10, False)["steps"] == 0
     actor.exchange(weights, 6, 9, 0, 10, False)
-    late = time.monotonic() + 10
-    while actor.exchange(None, 6, 9, 0, 10, False)["steps"] == 0 and time.monotonic() < late:
-        time.sleep(0.01)
+    until(lambda: actor.exchange(None, 6, 9, 0, 10, False)["steps"])
     actor.exchange(None, 6, 9, 0, 0, True)
     thread.join()
     assert Rows.versions

@@ -9,12 +9,10 @@ import pytest
 from other_settings import other
 
 import relive as rl
+from refusals import refused
 from relive.agents.maddpg import MADDPGConfig
-from relive.agents.registry import algorithms
 from relive.training import RunConfig
 from relive.training.config_file import read_config, write_config
-
-TYPO = f"algorithm must be one of {', '.join(algorithms())}, got 'maddgp'. Did you mean 'maddpg'?"
 
 
 def test_toml_there_and_back(tmp_path: Path) -> None:
@@ -27,37 +25,27 @@ def test_toml_there_and_back(tmp_path: Path) -> None:
     assert read_config(path, trust=True) == ("simple_spread", algorithm, run)
 
 
+MADDPG = "env = 'a'\nalgorithm = 'maddpg'\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "name", "got"),
     [
-        (
-            "env = 'a'\nalgorithm = 'maddgp'",
-            TYPO,
-        ),
-        ("algorithm = 'maddpg'", "env must be the name of an environment, got None"),
-        (
-            "env = 'a'\nalgorithm = 'maddpg'\n[runs]\nseed = 1",
-            "key must be one of env, algorithm, run, maddpg, got 'runs'. Did you mean 'run'?",
-        ),
-        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngama = 1", "got 'gama'. Did you mean 'gamma'?"),
-        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngamma = 'x'", "maddpg.gamma must be a float, got 'x'"),
-        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\ngamma = 2", "gamma must be from 0 to 1, got 2.0"),
-        ("env = 'a'\nalgorithm = 'maddpg'\nrun = 5", "[run] must be a table, got 5"),
-        (
-            "env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nnoise = 'gausian'",
-            "noise must be one of gaussian, ou, got 'gausian'",
-        ),
-        ("env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nhidden = ['a']", "maddpg.hidden must be a list of int, got ['a']"),
-        (
-            "env = 'a'\nalgorithm = 'maddpg'\n[maddpg]\nactor_lr = inf",
-            "actor_lr must be finite and at least 0, got inf",
-        ),
-        ("env =", "config must be a TOML file that can be read, got"),
+        ("env = 'a'\nalgorithm = 'maddgp'", "algorithm", "'maddgp'"),
+        ("algorithm = 'maddpg'", "env", "None"),
+        (MADDPG + "[runs]\nseed = 1", "key", "'runs'"),
+        (MADDPG + "[maddpg]\ngama = 1", "key of [[]maddpg]", "'gama'"),
+        (MADDPG + "[maddpg]\ngamma = 'x'", "maddpg.gamma", "'x'"),
+        (MADDPG + "[maddpg]\ngamma = 2", "gamma", "2.0"),
+        (MADDPG + "run = 5", "[run]", "5"),
+        (MADDPG + "[maddpg]\nnoise = 'gausian'", "noise", "'gausian'"),
+        (MADDPG + "[maddpg]\nhidden = ['a']", "maddpg.hidden", "['a']"),
+        (MADDPG + "[maddpg]\nactor_lr = inf", "actor_lr", "inf"),
+        ("env =", "config", None),
     ],
 )
-def test_files_that_cannot_be(text: str, message: str, tmp_path: Path) -> None:
+def test_files_that_cannot_be(text: str, name: str, got: str | None, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
-    with pytest.raises(rl.errors.OptionError) as caught:
+    with refused(rl.errors.OptionError, name, got=got):
         read_config(path)
-    assert message in str(caught.value)

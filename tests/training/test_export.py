@@ -11,6 +11,7 @@ import torch
 from small_runs import one_of_each
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.agents.maddpg import MADDPGConfig
 from relive.training.export import example_inputs, load_agents, save_agents, to_onnx, to_torch_export
@@ -82,5 +83,5 @@ def test_weights_of_each_agent(settings: dict[str, Any], tmp_path: Path) -> None
     load_agents(three, env.groups, tmp_path)
     assert all(torch.equal(value, before[key]) for key, value in three.agent_modules()["agent"].state_dict().items())
     wider = MADDPGConfig(hidden=(9,), **settings).learner(env, seed=3)
-    with pytest.raises(rl.errors.RunError, match=r"of adversary_0 must have shape \[.*9.*\], got \[.*8.*\]$"):
+    with refused(rl.errors.RunError, "per_agent.networks.layers.* of adversary_0"):
         load_agents(wider, env.groups, tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,10 @@ import pytest
 from small_runs import logged
 
 import relive as rl
+from refusals import refused
 from relive.agents.maddpg import MADDPGConfig
 from relive.training.loggers import charted, read_metrics
+from waiting import until
 
 SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capacity=2000, hidden=(8,))
 
@@ -103,9 +104,8 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
     rl.train(SMALL, "simple", folder=folder, steps=800, log=("wandb",), **FEW)
     (path,) = (folder / "wandb").glob("offline-run-*/run-*.wandb")
-    lines, deadline = read_metrics(folder), time.monotonic() + 60
-    while len(history(path)) < len(lines) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    lines = read_metrics(folder)
+    until(lambda: len(history(path)) >= len(lines))
     steps = [line.pop("step") for line in lines]
     assert history(path) == [pytest.approx({**charted(line), "step": n}) for line, n in zip(lines, steps, strict=True)]
 
@@ -123,13 +123,13 @@ def test_a_logger_that_fails_ends_no_run(tmp_path: Path) -> None:
 
 
 def test_what_is_no_logger(tmp_path: Path) -> None:
-    message = r"^log must be some of tensorboard, csv, wandb, mlflow, got 'paper'$"
-    with pytest.raises(rl.errors.OptionError, match=message):
+    with refused(rl.errors.OptionError, "log"):
         rl.train(SMALL, "simple", folder=tmp_path / "run", log=("paper",))
 
 
 def test_a_package_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(rl.errors.MissingExtra, match=r"\[wandb\]"):
+    with pytest.raises(rl.errors.MissingExtra) as caught:
         rl.train(SMALL, "simple", folder=tmp_path / "run", log=("wandb",))
+    assert (caught.value.package, caught.value.extra) == ("wandb", "wandb")
     assert not (tmp_path / "run").exists()

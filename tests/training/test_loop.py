@@ -14,6 +14,7 @@ from PIL import Image
 from small_runs import parameters, same
 
 import relive as rl
+from refusals import refused
 from relive.agents.maddpg import MADDPG, MADDPGConfig
 from relive.agents.mappo import MAPPOConfig
 from relive.agents.qmix import QMIXConfig
@@ -68,7 +69,7 @@ def test_an_algorithm_by_its_name(tmp_path: Path) -> None:
     done = rl.train("ppo", "bitflip", folder=tmp_path / "run", steps=64, num_envs=2, eval_episodes=2, video=False)
     assert done.steps >= 64
     assert describe(tmp_path / "run" / "config.toml").algorithm == "ppo"
-    with pytest.raises(rl.errors.OptionError, match=r"got 'pppo'\. Did you mean 'ppo'\?$"):
+    with refused(rl.errors.OptionError, "algorithm", got="'pppo'"):
         rl.train("pppo", "bitflip", folder=tmp_path / "other")
 
 
@@ -134,12 +135,8 @@ def test_nan_stops_a_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: p
         return {**metrics, "actor_loss": float("nan")} if count[0] == 40 else metrics
 
     monkeypatch.setattr(MADDPG, "learn", learn)
-    with pytest.raises(rl.errors.RunError) as caught:
+    with refused(rl.errors.RunError, "actor_loss", got="NaN or infinity"):
         rl.train(SMALL, "simple_spread", folder=folder, steps=4000, **FEW)
-    assert str(caught.value) == (
-        "actor_loss must stay finite (update 40), got NaN or infinity. "
-        "The last checkpoint is whole; lower the learning rates, or clip gradients."
-    )
     monkeypatch.setattr(MADDPG, "learn", real)
     rl.resume(folder)
     rl.train(SMALL, "simple_spread", folder=tmp_path / "whole", steps=4000, **FEW)
@@ -150,7 +147,7 @@ def test_a_run_is_always_evaluated_at_its_end(tmp_path: Path) -> None:
     result = rl.train(SMALL, "simple", folder=tmp_path / "run", steps=100, num_envs=4, eval_episodes=3, video=False)
     assert result.metrics["return"] < 0
     assert [line["step"] for line in read_metrics(tmp_path / "run")][-1] == 100
-    with pytest.raises(rl.errors.OptionError, match=r"^steps must be at least the 100 that were taken, got 50$"):
+    with refused(rl.errors.OptionError, "steps", got="50"):
         rl.resume(tmp_path / "run", steps=50)
 
 
@@ -164,33 +161,31 @@ def test_a_film_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_folders_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(rl.errors.OptionError, match="environment must be a known environment"):
+    with refused(rl.errors.OptionError, "environment"):
         rl.train(SMALL, "simpel_spread", folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     rl.train(SMALL, "simple", folder=tmp_path / "run", **(FEW | {"steps": 8}))
-    with pytest.raises(rl.errors.RunError, match=r"^folder must not hold a run already, got .* Resume it, or choose"):
+    with refused(rl.errors.RunError, "folder"):
         rl.train(SMALL, "simple", folder=tmp_path / "run")
-    with pytest.raises(rl.errors.RunError, match=r"^run must be a run's folder, got .*nowhere$"):
+    with refused(rl.errors.RunError, "run"):
         rl.resume(tmp_path / "nowhere")
     config = (tmp_path / "run" / "config.toml").read_text()
     (tmp_path / "run" / "config.toml").write_text(config.replace("hidden = [", "hidden = [24, "))
     for again in (rl.resume, load_run):
-        with pytest.raises(
-            rl.errors.RunError, match=r"config.toml must have the settings that the checkpoint was made"
-        ):
+        with refused(rl.errors.RunError, "config.toml"):
             again(tmp_path / "run")
     (tmp_path / "run" / "config.toml").write_text(config)
     state = tmp_path / "run" / "state-0.safetensors"
     whole = state.read_bytes()
     state.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(rl.errors.RunError, match=r"written, got a file with another checksum\. Restore it"):
+    with refused(rl.errors.RunError, "state-0.safetensors", got="a file with another checksum"):
         rl.resume(tmp_path / "run")
     state.write_bytes(whole)
     (tmp_path / "run" / "checkpoint.json").write_text('{"format": "relive checkpoint", "version": 9}')
-    with pytest.raises(rl.errors.RunError, match=r"of version 1, got 'relive checkpoint', version 9\. Restore it"):
+    with refused(rl.errors.RunError, "checkpoint.json", got="'relive checkpoint', version 9"):
         rl.resume(tmp_path / "run")
     (tmp_path / "run" / "checkpoint.json").unlink()
-    with pytest.raises(rl.errors.RunError, match=r"It has no checkpoint to resume: remove it\.$"):
+    with refused(rl.errors.RunError, "folder"):
         rl.train(SMALL, "simple", folder=tmp_path / "run")
-    with pytest.raises(rl.errors.RunError, match=r"^run must have a checkpoint, got"):
+    with refused(rl.errors.RunError, "run"):
         rl.resume(tmp_path / "run")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import relive
+from refusals import refused
 from relive import cli, envs
 from relive.agents.registry import find
 from relive.envs.one_agent import OneAgent
@@ -126,5 +127,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["train", "dqn", "simple_spread", "--steps", "400", "--folder", str(tmp_path / "other")]) == 2
     said = capsys.readouterr().err
     assert "environment must have one agent, got 'simple_spread' with 3." in said
-    with pytest.raises(OptionError, match=r"^action space must be Discrete, got Box"):
+    with refused(OptionError, "action space"):
         relive.train(find("dqn"), "Pendulum-v1", folder=tmp_path / "third", steps=400, **FEW)

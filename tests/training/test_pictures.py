@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from refusals import refused
 from relive.errors import OptionError
 from relive.training import pictures
 from relive.training.pictures import draw_curve, save_picture
@@ -49,7 +50,7 @@ def test_pictures_are_png_unless_their_name_says_so(tmp_path: Path) -> None:
 
 def test_endings_that_nobody_knows(tmp_path: Path) -> None:
     figure = Figure()
-    with pytest.raises(OptionError, match=r"^out must end in one of .*\.png.*, got '.*\.xyz'$"):
+    with refused(OptionError, "out"):
         save_picture(figure, tmp_path / "curve.xyz")
     assert list(tmp_path.iterdir()) == []
 

@@ -10,6 +10,7 @@ import pytest
 from small_runs import one_of_each
 
 import relive as rl
+from refusals import refused
 from relive import envs
 from relive.envs.adapters import ToPettingZoo
 from relive.training.replay import load_run
@@ -96,7 +97,7 @@ def test_states_are_remembered_until_reset(runs: dict[str, Path]) -> None:
 
 
 def test_what_cannot_be_seen(runs: dict[str, Path]) -> None:
-    with pytest.raises(rl.errors.OptionError, match=r"^obs must have shape \[3, 18\], or \[E, 3, 18\], got \[2, 18\]$"):
+    with refused(rl.errors.OptionError, "obs"):
         rl.load_policy(runs["spread"]).act(np.zeros((2, 18)))
-    with pytest.raises(rl.errors.OptionError, match=r"^obs must be a mapping with adversary/obs, agent/obs, or"):
+    with refused(rl.errors.OptionError, "obs"):
         rl.load_policy(runs["tag"]).act(np.zeros(3))

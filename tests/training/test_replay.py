@@ -10,6 +10,7 @@ import pytest
 from small_runs import SMALL
 
 import relive as rl
+from refusals import refused
 from relive.training.loggers import read_metrics
 from relive.training.replay import load_run
 
@@ -37,6 +38,5 @@ def test_pictures_are_of_one_episode_by_its_seed(folder: Path) -> None:
 
 
 def test_folders_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(rl.errors.RunError) as refused:
+    with refused(rl.errors.RunError, "run"):
         load_run(tmp_path)
-    assert str(refused.value) == f"run must be a run's folder, got {tmp_path}"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from refusals import refused
 from relive.agents.maddpg import MADDPGConfig
 from relive.training import RunConfig
 from relive.training.config_file import read_config
@@ -19,16 +20,15 @@ SMALL = MADDPGConfig(learning_starts=200, batch_size=32, update_every=40, capaci
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "about"),
     [
-        ({"steps": 0}, "steps must be at least 1, got 0"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"steps": 0}, "steps"),
+        ({"seed": -1}, "seed"),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(rl.errors.OptionError) as caught:
+def test_settings_that_cannot_be(settings: dict[str, Any], about: str, tmp_path: Path) -> None:
+    with refused(rl.errors.OptionError, about):
         rl.train(SMALL, "simple", folder=tmp_path / "run", **settings)
-    assert str(caught.value) == message
     assert not (tmp_path / "run").exists()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import relive
 from relive.training import checkpoint
+from waiting import PATIENCE
 
 SHORT = "--num-envs 8 --eval-episodes 3 --batch-size 32 --hidden 8 --learning-starts 200 --no-video"
 
@@ -43,7 +44,7 @@ def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     while "steps/s" not in process.stdout.readline():
         pass
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, said
     assert f"resume with: relive train --resume {folder}" in said
     steps = checkpoint.load_checkpoint(folder)["steps"]
@@ -60,7 +61,7 @@ def test_sigterm_saves_and_exits_143(tmp_path: Path) -> None:
     while "steps/s" not in process.stdout.readline():
         pass
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 143
     assert "resume with: relive train --resume run" in said
     assert checkpoint.load_checkpoint(tmp_path / "run")["steps"] > 0

@@ -12,6 +12,7 @@ from relive.agents.maddpg import MADDPGConfig
 from relive.agents.ppo import PPOConfig
 from relive.agents.qmix import QMIXConfig
 from relive.live import ask, published
+from waiting import PATIENCE
 
 SMALL = MADDPGConfig(hidden=(16,), batch_size=64, learning_starts=500, capacity=20_000, update_every=50)
 
@@ -48,7 +49,7 @@ def test_a_run_is_looked_at_while_it_goes(tmp_path: Path, algorithm, env: str, a
                 run.stop()
 
         def look(self) -> None:
-            late = time.monotonic() + 30
+            late = time.monotonic() + PATIENCE
             while time.monotonic() < late:
                 answers.append(ask(folder, {"what": "summary"}))
                 found = ask(folder, {"what": "episodes"})

@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,12 @@ from made_runs import small_memory, write_run
 
 import relive as rl
 from relive.web.start import Page
+from waiting import PATIENCE, until
 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
-expect.set_options(timeout=20_000)  # milliseconds: machines may be busy
+expect.set_options(timeout=1000 * PATIENCE)
 
 
 NAMELESS = """() => [...document.querySelectorAll('input, select, button, img, svg[role]')].filter((each) =>
@@ -32,22 +32,20 @@ def tab(browser):
     page, wrong = context.new_page(), []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("dialog", lambda dialog: wrong.append(dialog.message))
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(1000 * PATIENCE)
     yield page
     context.close()
     assert not wrong
 
 
-def until(true, seconds: float = 20) -> None:
-    """Wait for something; the page's policy lets no strings be run in it, so tests look from outside."""
-    late = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < late
-        time.sleep(0.05)
-
-
 def natural_width(tab, what: str) -> int:
     return tab.evaluate("what => document.querySelector(what)?.naturalWidth ?? 0", what)
+
+
+def filmed(tab) -> int:
+    """Episodes that were filmed, among those listed anew."""
+    tab.locator("#reload-episodes").click()
+    return tab.locator("#timelines rect.filmed").count()
 
 
 def statuses(tab) -> dict[str, str]:
@@ -99,7 +97,7 @@ def test_a_run_that_trains_is_seen_live_and_its_end_too(tab, browser, tmp_path: 
     try:
         with Page(tmp_path / "runs", {}).start() as page:
             tab.goto(page.url)
-            expect(tab.locator("#run-table .badge")).to_have_text("going", timeout=60_000)
+            expect(tab.locator("#run-table .badge")).to_have_text("going")
             tab.locator("#run-table button", has_text="live").click()
             expect(tab.locator("#memory-source")).to_have_text("live")
             expect(tab.locator("#numbers")).to_contain_text("effective sample size")
@@ -109,10 +107,7 @@ def test_a_run_that_trains_is_seen_live_and_its_end_too(tab, browser, tmp_path: 
             other = browser.new_context().new_page()  # a second tab of somebody else
             other.goto(f"{page.url}#memory?of=spread")
             expect(other.locator("#memory-source")).to_have_text("live")
-            late = time.monotonic() + 30
-            while not tab.locator("#timelines rect.filmed").count() and time.monotonic() < late:
-                tab.locator("#reload-episodes").click()
-                tab.wait_for_timeout(300)
+            until(lambda: filmed(tab), pause=0.3)
             mark = tab.locator("#timelines rect.filmed").last
             mark.focus()
             mark.press("Enter")
