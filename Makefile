@@ -23,7 +23,7 @@ TSAN_VENV := .venv-tsan
 WHEEL_VENV := .venv-wheel
 TSAN_READY := $(TSAN_VENV)/.ready
 
-.PHONY: help setup demo test quick browser check docs test-slow bench bench-quick scores sanitize tsan wheel stub clean
+.PHONY: help setup demo test quick browser check lint test-docs docs test-slow bench bench-quick scores sanitize tsan wheel stub clean
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
@@ -60,7 +60,9 @@ demo: $(DEMO)
 	@$(BIN)/relive train maddpg simple_spread --folder runs/demo --steps 1000000 --capacity 500000 --save-every 0 \
 		--option continuous_actions=true
 
-check: $(READY)
+check: lint test-docs
+
+lint: $(READY)
 	@echo "--- ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -69,6 +71,8 @@ check: $(READY)
 	@$(BIN)/pyright
 	@echo "--- import-linter"
 	@$(BIN)/lint-imports
+
+test-docs: $(READY)
 	@echo "--- snippets in the docs"
 	@$(BIN)/pytest tests/test_docs.py
 
@@ -86,12 +90,15 @@ browser:
 		test "$$(id -u)" = 0 && (apt-get install -y -qq chromium || (apt-get update -qq && apt-get install -y -qq chromium)) \
 			>/dev/null 2>&1; } || echo "left out: tests of the page in a browser (apt-get install chromium)"
 
-test: check browser
+# Those on a Ray cluster run in processes of their own: Ray takes over their signals.
+ON_RAY = tests/distributed tests/training/test_cluster_run.py
+
+test: $(READY) browser
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint test-docs
 	@echo "--- tests"
-	@$(BIN)/pytest tests -m "not slow" -n 2 --dist loadfile --ignore tests/test_docs.py \
-		--ignore tests/distributed --ignore tests/training/test_cluster_run.py
-	@echo "--- tests on a Ray cluster, in processes of their own: Ray takes over their signals"
-	@$(BIN)/pytest tests/distributed tests/training/test_cluster_run.py -m "not slow" -n 2 --dist loadfile
+	@$(BIN)/pytest tests -m "not slow" -n 3 --dist worksteal --ignore tests/test_docs.py $(ON_RAY:%=--ignore %)
+	@echo "--- tests on a Ray cluster"
+	@$(BIN)/pytest $(ON_RAY) -m "not slow" -n 2 --dist loadfile
 
 quick: $(READY)
 	@$(BIN)/ruff check .
@@ -100,8 +107,9 @@ quick: $(READY)
 	@$(BIN)/python tools/quick.py
 
 test-slow: $(READY)
-	@echo "--- slow tests (about ten minutes)"
-	@$(BIN)/pytest tests --hypothesis-profile=slow
+	@echo "--- all tests with thousands of examples, and the slow ones"
+	@$(BIN)/pytest tests --hypothesis-profile=slow -n 3 --dist worksteal --ignore tests/test_docs.py $(ON_RAY:%=--ignore %)
+	@$(BIN)/pytest tests/test_docs.py $(ON_RAY) --hypothesis-profile=slow
 
 $(BENCH_READY): constraints.txt $(CORE) $(wildcard src/relive/*.py src/relive/*/*.py src/relive/*/*/*.py)
 	@echo "--- setting up $(BENCH_VENV) with the peers"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("fast", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile("fast", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("slow", max_examples=2500, deadline=None)
 settings.load_profile("fast")
 
@@ -25,6 +25,6 @@ def ray() -> Any:
         ray.shutdown()  # a page of the documentation may have left one
         helpers = os.pathsep.join(str(Path(__file__).parent / folder) for folder in ("distributed", "memory"))
         here = {"env_vars": {"PYTHONPATH": helpers}}
-        rl.distributed.connect("local", num_cpus=8, object_store_memory=200_000_000, runtime_env=here)
+        rl.distributed.connect("local", num_cpus=2, object_store_memory=200_000_000, runtime_env=here)
         _OURS.add(ray.get_runtime_context().gcs_address)
     return ray

@@ -27,7 +27,9 @@ def test_notebooks_are_stored_without_outputs_and_teach(path: Path) -> None:
     assert "venv" not in str(notebook.metadata)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [NOTEBOOKS[0], pytest.param(NOTEBOOKS[1], marks=pytest.mark.slow)], ids=lambda path: path.stem
+)
 @pytest.mark.filterwarnings("ignore")
 def test_notebooks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nbclient import NotebookClient

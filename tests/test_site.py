@@ -68,11 +68,13 @@ def pages(site: Path) -> dict[Path, Page]:
     return {file: Page(file.read_text()) for file in sorted(site.rglob("*.html"))}
 
 
+@pytest.mark.slow
 def test_every_page_of_the_folder_is_built(site: Path) -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         assert (site / page.relative_to(ROOT / "docs")).with_suffix(".html").exists(), page
 
 
+@pytest.mark.slow
 def test_links_and_anchors_lead_somewhere(site: Path, pages: dict[Path, Page]) -> None:
     lost, followed = [], 0
     for file, page in pages.items():
@@ -93,6 +95,7 @@ def test_links_and_anchors_lead_somewhere(site: Path, pages: dict[Path, Page]) -
     assert followed > 1_000
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
     for file, page in pages.items():
         for loaded in page.loaded:
@@ -102,6 +105,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -
         assert not re.search(r"@import|url\(\s*[\"']?(?:https?:)?//", text), style
 
 
+@pytest.mark.slow
 def test_search_finds_public_names_offline(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text())
     text = "\n".join(f"{entry['location']} {entry['title']} {entry['text']}" for entry in index["docs"])
@@ -110,6 +114,7 @@ def test_search_finds_public_names_offline(site: Path) -> None:
     assert (site / "search" / "search_index.js").exists()  # what is read where pages are opened from the disk
 
 
+@pytest.mark.slow
 def test_search_works_from_the_disk_and_loads_nothing_else(site: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:

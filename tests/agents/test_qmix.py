@@ -68,7 +68,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "changes", "options"), CASES)
+SOME = [case if at % 2 == 0 else pytest.param(*case, marks=pytest.mark.slow) for at, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("name", "changes", "options"), SOME)
 def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **changes})
     env, memory, learner = played(name, config, **options)
@@ -158,7 +161,7 @@ def test_nobody_is_there() -> None:
     assert torch.isfinite(metrics["loss"])
 
 
-@pytest.mark.parametrize(("name", "changes", "options"), CASES)
+@pytest.mark.parametrize(("name", "changes", "options"), SOME)
 def test_a_state_goes_on_bit_for_bit(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **changes})
     env, memory, one = played(name, config, **options)

@@ -162,6 +162,7 @@ def test_an_environment_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[
     assert "Walk to the end." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_modules_are_remembered_without_being_named(folder: Path) -> None:
     """In Python the class says where it is from; an algorithm of ours names nothing."""
     sys.path.append(str(folder))

@@ -288,6 +288,7 @@ print(np.random.rand())
 """
 
 
+@pytest.mark.slow
 def test_programs_that_seed_numpy_repeat_their_draws() -> None:
     def run(seed: int) -> list[str]:
         line = [sys.executable, "-c", SEEDED, str(seed)]

@@ -35,7 +35,9 @@ def test_rows_come_back_as_they_went_in(ray, tmp_path) -> None:
         assert tags == dict.fromkeys([lane * LANE + number for lane in range(4) for number in range(500)], 1)
 
 
-@pytest.mark.parametrize("durability", ["journal", "snapshot", "none"])
+@pytest.mark.parametrize(
+    "durability", ["journal", *(pytest.param(kept, marks=pytest.mark.slow) for kept in ("none", "snapshot"))]
+)
 def test_a_shard_that_is_killed(ray, tmp_path, durability: str) -> None:
     """Nothing acknowledged is lost with a journal; otherwise what is lost is said, and no row is wrong or twice."""
     kept = {} if durability == "none" else {"durability": durability, "folder": tmp_path / "kept"}

@@ -97,7 +97,7 @@ def test_answers_of_a_shard_that_died_since_are_not_believed(ray) -> None:
             assert batches.restarts == [(0, 100, 0)]  # held 100 steps, was restored with none
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 4))])
 def test_the_limiter_keeps_its_ratio(ray, count: int) -> None:
     limiter = D.Ratio(4, min_size=400, tolerance=400)
     with D.Shards(SCHEMA, 400_000, shards=count, lanes=4, limiter=limiter) as shards:

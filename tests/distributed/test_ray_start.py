@@ -20,6 +20,7 @@ def test_nothing_listens_beyond_this_machine(ray) -> None:
     assert all("127.0.0.1" in address for address in own), own
 
 
+@pytest.mark.slow
 def test_a_stranger_without_the_token_is_refused(ray, tmp_path) -> None:
     address = ray.get_runtime_context().gcs_address
     code = f"import relive as rl; rl.distributed.connect({address!r}); print('let in')"

@@ -37,7 +37,7 @@ def fingerprint(memory: rl.Memory) -> list[Any]:
     return [len(memory), state, batch.number.tolist(), batch.weights.tolist(), memory.episodes.start.tolist()]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize("journal", [None, "written"])
 def test_every_step_of_a_save_may_be_the_last(tmp_path: Path, seed: int, journal: str | None) -> None:
     """Whatever of a save had reached the disk, the last acknowledged snapshot loads, or the one being made."""

@@ -20,15 +20,19 @@ from relive.errors import DatasetError, ReliveError
 KINDS = ("set.npz", "set.hdf5", "set")
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
+def write_sets(folder: Path) -> None:
     """The same four episodes of 12, 4, 4 and 5 steps in each format."""
     memory = rl.Memory(rl.Schema(obs=rl.Field((3,)), action=rl.Field((), "uint8")), 100, seed=0)
     for length in (12, 4, 4, 5):
         for t in range(length):
             memory.append(obs=[t] * 3, action=t, reward=t, terminated=t == length - 1, truncated=False)
     for name in KINDS:
-        memory.export(tmp_path / name)
+        memory.export(folder / name)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    write_sets(tmp_path)
     return tmp_path
 
 

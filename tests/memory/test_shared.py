@@ -101,7 +101,7 @@ def test_actors_write_while_the_learner_samples(name: str, sampler: rl.Sampler) 
 def test_a_small_ring_that_is_overwritten_all_the_time(name: str, sampler: rl.Sampler, tmp_path: Path) -> None:
     """Flags change while samplers look at them: they neither hang nor crash, and snapshots taken meanwhile load."""
     with rl.Memory(checkable.SCHEMA, 4 * 90, 4, storage=rl.Shared(name), sampler=sampler, seed=0) as memory:
-        actors = [checkable.start_actor(name, lane, 0, 40_000, size) for lane, size in enumerate((1, 3, 20, 44))]
+        actors = [checkable.start_actor(name, lane, 0, 20_000, size) for lane, size in enumerate((1, 3, 20, 44))]
         sampled = saved = 0
         while any(actor.poll() is None for actor in actors):
             try:
@@ -141,7 +141,7 @@ def write():
             for block in [long] * 11 + [short] * 6:
                 writer.extend(**block)
 
-until = time.monotonic() + 3
+until = time.monotonic() + 1
 sampler = {"recent": rl.Recent(), "distinct": rl.Uniform(replace=False)}[sys.argv[2]]
 with rl.Memory(rl.Schema(obs=rl.Field((2,))), 200_000, 1, storage=rl.Shared(sys.argv[1]), sampler=sampler) as memory:
     thread = threading.Thread(target=write)

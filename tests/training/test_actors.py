@@ -139,6 +139,7 @@ def test_rows_of_the_board_are_read_whole() -> None:
     assert len(seen) > 20
 
 
+@pytest.mark.slow
 def test_episodes_are_kept_and_their_updates_counted(tmp_path: Path) -> None:
     config = QMIXConfig(learning_starts=8, batch_size=8, buffer_size=40, hidden=8, mixing_units=4, hypernet_units=4)
     rl.train(config, "telltale", folder=tmp_path / "run", steps=2000, **FEW)
@@ -149,6 +150,7 @@ def test_episodes_are_kept_and_their_updates_counted(tmp_path: Path) -> None:
     assert ended.sum() == 40
 
 
+@pytest.mark.slow
 def test_actors_that_are_killed_are_started_again(tmp_path: Path) -> None:
     """At random moments, while learning goes on: no torn row, no lost lane, updates within 5% of what is due."""
     killed: list[int] = []
@@ -176,6 +178,7 @@ def test_actors_that_are_killed_are_started_again(tmp_path: Path) -> None:
     wait_until_gone()
 
 
+@pytest.mark.slow
 def test_a_learner_that_has_nothing_to_learn_from_holds_nobody_up(tmp_path: Path) -> None:
     """Updates are due from the first step on, but windows of twelve steps can be read much later."""
     config = MADDPGConfig(learning_starts=0, update_every=1, n_step=12, batch_size=16, capacity=20_000, hidden=(8,))
@@ -195,7 +198,7 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     wait_until_nobody_is_left(process.pid)
 
 
-@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("begun", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_actors_end_when_the_learner_is_killed(tmp_path: Path, begun: bool) -> None:
     """Also actors that were still being started."""
     code = (

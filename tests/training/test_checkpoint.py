@@ -85,14 +85,14 @@ else:
 """
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.slow)])
-def test_killed_at_random_moments(times: int, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_killed_at_random_moments(tmp_path: Path) -> None:
     """SIGKILL wherever it strikes; resumed until it is through, the run is bit for bit the one that nobody killed."""
     random = np.random.default_rng(7)
     folder, whole = tmp_path / "killed", tmp_path / "whole"
     subprocess.run([sys.executable, "-c", SCRIPT, str(whole)], check=True, capture_output=True)
     kills = 0
-    while kills < times:
+    while kills < 8:
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for _ in range(int(random.integers(4, 12))):

@@ -67,6 +67,7 @@ def test_a_run_on_a_cluster_learns_from_what_actors_wrote(tmp_path) -> None:
     assert found is not None
 
 
+@pytest.mark.slow
 def test_episodes_are_learned_from_too(tmp_path) -> None:
     config = QMIXConfig(buffer_size=100, batch_size=4, hidden=16)
     done = rl.train(config, "marines_1v1", folder=tmp_path / "run", steps=2_000, cluster="local", **HOW)
@@ -106,6 +107,7 @@ def test_actors_and_shards_that_are_killed_are_started_again(tmp_path, ray) -> N
     assert last["cluster/lost_rows"] == sum(event["rows"] for event in events) > 0
 
 
+@pytest.mark.slow
 def test_a_learner_that_is_killed_goes_on_from_its_checkpoint(tmp_path) -> None:
     folder = tmp_path / "run"
     command = [

@@ -23,7 +23,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return one_of_each(tmp_path_factory.mktemp("runs"))
 
 
-@pytest.mark.parametrize("name", ["tag", "spread", "marines", "cart", "recurrent", "chance"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("marines", "cart", "chance")]
+
+
+@pytest.mark.parametrize("name", ["tag", "spread", "recurrent", *SLOW])
 def test_other_programs_compute_the_same(runs: dict[str, Path], name: str, tmp_path: Path) -> None:
     """ONNX by onnxruntime and torch.export, for a number of environments that neither was written with."""
     import onnxruntime

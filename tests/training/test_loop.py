@@ -45,16 +45,24 @@ POLICY = "networks.agents.policy.per_agent.networks.layers.0.weight"
             "simple_tag",
             MADDPGConfig(learning_starts=500, batch_size=64, update_every=40, capacity=2000, per_alpha=0.6, n_step=3),
         ),
-        ("marines_3v3", SMALL),
+        pytest.param("marines_3v3", SMALL, marks=pytest.mark.slow),
         (
             "simple_tag",
             dataclasses.replace(SMALL, ensemble=2, infer_policies=True, normalize_obs=True, normalize_reward=True),
         ),
         ("marines_3v3", MIXED),
         ("simple_spread", dataclasses.replace(MIXED, mixer="vdn", per_alpha=0.6, td_lambda=0.5, update_every=2)),
-        ("marines_3v3", dataclasses.replace(MIXED, mixer="none", parameter_sharing=False, standardize_reward=True)),
+        pytest.param(
+            "marines_3v3",
+            dataclasses.replace(MIXED, mixer="none", parameter_sharing=False, standardize_reward=True),
+            marks=pytest.mark.slow,
+        ),
         ("marines_3v3", MAPPOConfig(rollout=31, epochs=2, recurrent=True, normalize_obs=True, hidden=(8,))),
-        ("simple_tag", MAPPOConfig(rollout=31, clip=0.0, epochs=1, standardize_reward=True, hidden=(8,))),
+        pytest.param(
+            "simple_tag",
+            MAPPOConfig(rollout=31, clip=0.0, epochs=1, standardize_reward=True, hidden=(8,)),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_stopped_and_resumed_is_as_if_it_had_not(env: str, algorithm: Any, tmp_path: Path) -> None:

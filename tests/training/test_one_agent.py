@@ -45,7 +45,10 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("dqn", "ppo") else pytest.param(name, marks=pytest.mark.slow) for name in ALGORITHMS],
+)
 def test_a_resumed_run_is_the_same_bit_for_bit(name: str, tmp_path: Path) -> None:
     config = replace(find(name), **ALGORITHMS[name])
     whole = relive.train(
@@ -111,6 +114,7 @@ def test_masks_that_are_not_given_by_name_allow_everything() -> None:
     assert action.shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_processes_act_beside_the_learner(tmp_path: Path) -> None:
     config = replace(find("dqn"), **OFF, hidden=(8,))
     done = relive.train(config, "CartPole-v1", folder=tmp_path / "run", steps=800, actors=2, **FEW)

@@ -122,8 +122,8 @@ class Recurrent(nn.Module):
         return torch.cat(outputs), torch.cat([state, *ended[::-1]])
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("env", ["marines_3v3", "simple_speaker_listener"])
+@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("env", ["marines_3v3", pytest.param("simple_speaker_listener", marks=pytest.mark.slow)])
 def test_recurrent_networks_of_ones_own(env: str, shared: bool, tmp_path: Path) -> None:
     config = QMIXConfig(
         learning_starts=8, batch_size=8, buffer_size=40, network=Recurrent, parameter_sharing=shared, hypernet_units=4

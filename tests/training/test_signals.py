@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import relive
 from relive.training import checkpoint
 from waiting import PATIENCE
@@ -52,6 +54,7 @@ def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     assert result.steps == steps + 800
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_exits_143(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "relive", "train", "maddpg", "simple", "--steps", "1e7", "--eval-every", "500"]
     process = subprocess.Popen(

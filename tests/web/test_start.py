@@ -77,8 +77,11 @@ def _ended(connection: socket.socket) -> bool:
             return True
 
 
-def test_idle_connections_do_not_take_all_descriptors(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_idle_connections_do_not_take_all_descriptors(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A thousand connections without a token once took every descriptor of a training program."""
+    monkeypatch.setattr("relive.web.connections._SECONDS", 1.0)
     memory = small_memory()
     with rl.serve(memory, name="loop") as page:
         made: list[socket.socket] = []

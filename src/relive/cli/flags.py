@@ -184,5 +184,5 @@ def _option(text: str) -> tuple[str, Any]:
         raise OptionError("option", "be given as NAME=VALUE", repr(text))
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return name, value

@@ -121,9 +121,10 @@ def read_config(path: Path, *, trust: bool = False, given: Collection[str] = ())
 def describe(path: Path) -> Description:
     """What a file says about a run; nothing is imported."""
     try:
-        return _described(tomllib.loads(run_files.read(path.parent, path.name, _MOST).decode()))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        data = tomllib.loads(run_files.read(path.parent, path.name, _MOST).decode())
+    except (OSError, ValueError, RecursionError) as error:  # of numbers of very many digits, too
         raise OptionError("config", "be a TOML file that can be read", str(path), str(error)) from None
+    return _described(data)
 
 
 def _described(data: dict[str, Any]) -> Description:
