@@ -27,7 +27,7 @@ TSAN_READY := $(TSAN_VENV)/.ready
 
 help:
 	@echo "make demo       train MADDPG on simple_spread: a curve, a checkpoint, a film (three minutes)"
-	@echo "make test       all checks and tests (minutes)"
+	@echo "make test       all checks and tests (six minutes)"
 	@echo "make quick      lint, types and the tests of what changed (a minute)"
 	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
 	@echo "make docs       the documentation as a site in site/, warnings as errors; open site/index.html"

@@ -202,3 +202,11 @@ def test_files_are_short_enough_to_read() -> None:
         if (lines := path.read_text().count("\n")) > 400 and path.name != "test_machine.py"  # one state machine
     }
     assert not long, "split them where it reads better"
+
+
+def test_modules_say_what_they_hold() -> None:
+    """A first sentence is there, and ends."""
+    for path in SOURCE.rglob("*.py"):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        assert text, path
+        assert text.partition("\n\n")[0].rstrip().endswith((".", ":", "``")), path
