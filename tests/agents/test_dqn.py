@@ -11,6 +11,7 @@ import torch
 from dqn_plain import NOISY, PlainDQN
 from gymnasium import spaces
 from lonely_world import lonely
+from played import played
 
 from refusals import refused
 from relive import envs
@@ -25,15 +26,8 @@ RAINBOW: dict[str, Any] = {**DQNConfig().presets["rainbow"], "atoms": 7, "v_min"
 
 def filled(settings: dict[str, Any], steps: int = 40, **options: Any) -> tuple[Any, Any, DQN]:
     """An environment, a memory of some play, and a learner."""
-    config, env = DQNConfig(**{**SMALL, **settings}), lonely(**options)
-    memory, learner = config.memory(env, lanes=3, seed=0), config.learner(env, seed=1)
-    actor, obs = learner.actor(3, explore=True, seed=2), env.reset(seed=0)
-    for _ in range(steps):
-        step = env.step(actor.act(obs)[0])
-        memory.append(**step.row)
-        actor.reset(step.ended)
-        obs = step.obs
-    return env, memory, learner
+    env = lonely(**options)
+    return env, *played(DQNConfig(**{**SMALL, **settings}), env, steps)
 
 
 CASES: list[dict[str, Any]] = [

@@ -10,6 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from masac_plain import PlainMASAC
+from played import played
 
 from refusals import refused
 from relive import envs
@@ -21,15 +22,8 @@ SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 7, "capacity": 200, "acto
 
 def filled(name: str, settings: dict[str, Any], steps: int = 30, **options: Any) -> tuple[Any, Any, MASAC]:
     """An environment, a memory of some play, and a learner."""
-    config = MASACConfig(**{**SMALL, **settings})
     env = envs.make(name, num_envs=3, **options)
-    memory, learner = config.memory(env, lanes=3, seed=0), config.learner(env, seed=1)
-    actor, obs = learner.actor(3, explore=True, seed=2), env.reset(seed=0)
-    for _ in range(steps):
-        step = env.step(actor.act(obs)[0])
-        memory.append(**step.row)
-        obs = step.obs
-    return env, memory, learner
+    return env, *played(MASACConfig(**{**SMALL, **settings}), env, steps)
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [

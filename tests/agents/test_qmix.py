@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from qmix_plain import Plain, flats
-from qmix_played import SMALL, played
+from qmix_world import SMALL, filled
 
 from relive import envs
 from relive.agents.qmix import QMIXConfig
@@ -74,7 +74,7 @@ SOME = [case if at % 2 == 0 else pytest.param(*case, marks=pytest.mark.slow) for
 @pytest.mark.parametrize(("name", "changes", "options"), SOME)
 def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **changes})
-    env, memory, learner = played(name, config, **options)
+    env, memory, learner = filled(name, config, **options)
     plain = Plain(learner, env)
     if config.per_alpha:
         batch = memory.sample(40)
@@ -96,7 +96,7 @@ def test_updates_are_a_plain_loops(name: str, changes: dict[str, Any], options: 
 def test_what_may_not_be_done_is_neither_done_nor_hoped_for() -> None:
     """An action whose value is far above all others, and which is never available."""
     config = QMIXConfig(**SMALL, mixer="vdn", epsilon_start=0.3, epsilon_end=0.3)
-    env, memory, learner = played("marines_3v3", config)
+    env, memory, learner = filled("marines_3v3", config)
     q = learner.online["agents"]
     for networks in (learner.online, learner.target):
         flat = networks["agents"].networks.flat
@@ -134,7 +134,7 @@ def alone(batch: Any, episode: int) -> dict[str, Any]:
 def test_episodes_alone_and_together_give_the_same(share: bool) -> None:
     """Losses and gradients of a batch are the means of its episodes' own, by their steps: nothing is padded."""
     config = QMIXConfig(**{**SMALL, "max_grad_norm": 0.0}, parameter_sharing=share)
-    _, memory, learner = played("marines_3v3", config)
+    _, memory, learner = filled("marines_3v3", config)
     batch = memory.sample(6)
     assert len(set(batch["lengths"].tolist())) > 2
     state = learner.state_dict()
@@ -155,7 +155,7 @@ def test_episodes_alone_and_together_give_the_same(share: bool) -> None:
 
 def test_nobody_is_there() -> None:
     config = QMIXConfig(**SMALL)
-    _, memory, learner = played("marines_3v3", config)
+    _, memory, learner = filled("marines_3v3", config)
     batch = memory.sample(4)
     metrics, _ = learner.update({**batch, "agent_mask": np.zeros_like(batch["agent_mask"])})
     assert torch.isfinite(metrics["loss"])
@@ -164,7 +164,7 @@ def test_nobody_is_there() -> None:
 @pytest.mark.parametrize(("name", "changes", "options"), SOME)
 def test_a_state_goes_on_bit_for_bit(name: str, changes: dict[str, Any], options: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **changes})
-    env, memory, one = played(name, config, **options)
+    env, memory, one = filled(name, config, **options)
     two = config.learner(env, seed=7)
     actors = [learner.actor(4, explore=True, seed=seed) for seed, learner in enumerate((one, two))]
     obs = env.reset(seed=3)
@@ -192,7 +192,7 @@ def test_a_state_goes_on_bit_for_bit(name: str, changes: dict[str, Any], options
 def test_the_same_seed_gives_the_same_parameters() -> None:
     found = []
     for _ in range(2):
-        _, memory, learner = played("marines_3v3", QMIXConfig(**SMALL))
+        _, memory, learner = filled("marines_3v3", QMIXConfig(**SMALL))
         for _ in range(50):
             learner.update(memory.sample(4))
         found.append(learner.state_dict())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from qmix_played import SMALL, played
+from qmix_world import SMALL, filled
 from scipy.stats import chisquare
 
 from relive import envs
@@ -12,7 +12,7 @@ from relive.agents.qmix import QMIXConfig
 
 
 def test_states_begin_anew_where_episodes_end() -> None:
-    env, _, learner = played("simple_spread", QMIXConfig(**SMALL))
+    env, _, learner = filled("simple_spread", QMIXConfig(**SMALL))
     obs = env.reset(seed=0)
     actor, fresh = learner.actor(4, explore=False), learner.actor(4, explore=False)
     for _ in range(3):
@@ -29,7 +29,7 @@ def test_states_begin_anew_where_episodes_end() -> None:
 
 
 def test_acting_changes_nothing_in_the_learner() -> None:
-    env, _, learner = played("simple_spread", QMIXConfig(**SMALL))
+    env, _, learner = filled("simple_spread", QMIXConfig(**SMALL))
     before = learner.state_dict()
     actor, obs = learner.actor(4, explore=True), env.reset(seed=0)
     for _ in range(5):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from lonely_world import lonely
+from played import played
 from r2d2_plain import PlainR2D2
 
 from refusals import refused
@@ -21,16 +22,8 @@ SMALL: dict[str, Any] = {"hidden": 5, "batch_size": 9, "capacity": 300, "lr": 1e
 
 def filled(config: Any, steps: int = 40, **options: Any) -> tuple[Any, Any, Any]:
     """An environment, a memory of some play, and a learner."""
-    config, env = replace(config, **SMALL), lonely(**options)
-    memory, learner = config.memory(env, lanes=3, seed=0), config.learner(env, seed=1)
-    actor, obs = learner.actor(3, explore=True, seed=2), env.reset(seed=0)
-    for _ in range(steps):
-        action, extras = actor.act(obs)
-        step = env.step(action)
-        memory.append(**step.row, **extras)
-        actor.reset(step.ended)
-        obs = step.obs
-    return env, memory, learner
+    env = lonely(**options)
+    return env, *played(replace(config, **SMALL), env, steps)
 
 
 CASES = [

@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 from lonely_world import lonely
 from off_policy_plain import PlainSAC, PlainTD3
+from played import played
 
 from refusals import refused
 from relive.agents.registry import find
@@ -23,15 +24,8 @@ SMALL: dict[str, Any] = {"hidden": (6,), "batch_size": 7, "capacity": 300, "acto
 
 def filled(config: Any, steps: int = 40, **options: Any) -> tuple[Any, Any, Any]:
     """An environment, a memory of some play, and a learner."""
-    config, env = replace(config, **SMALL), lonely(**options)
-    memory, learner = config.memory(env, lanes=3, seed=0), config.learner(env, seed=1)
-    actor, obs = learner.actor(3, explore=True, seed=2), env.reset(seed=0)
-    for _ in range(steps):
-        step = env.step(actor.act(obs, 10**6)[0])
-        memory.append(**step.row)
-        actor.reset(step.ended)
-        obs = step.obs
-    return env, memory, learner
+    env = lonely(**options)
+    return env, *played(replace(config, **SMALL), env, steps, 10**6)
 
 
 BOX = {"actions": "box"}

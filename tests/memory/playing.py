@@ -7,6 +7,14 @@ import numpy as np
 import relive as rl
 
 SCHEMA = rl.Schema(obs=rl.Field((2,)), action=rl.Field((), "uint8"))
+STEP = {"obs": np.zeros(3, np.float32), "action": 1, "reward": 0.0, "terminated": False, "truncated": False}
+"""Of ``small``."""
+
+
+def small(name: str, lanes: int | None = 2) -> rl.Memory:
+    """Twenty rows a lane in shared memory."""
+    schema = rl.Schema(obs=rl.Field((3,)), action=rl.Field((), "uint8"))
+    return rl.Memory(schema, 20 * (lanes or 1), lanes, storage=rl.Shared(name), seed=0)
 
 
 def play(memory: rl.Memory, steps: int, every: int = 0, start: int = 0) -> None:

@@ -20,6 +20,7 @@ import pytest
 import checkable
 import relive as rl
 from disks import save_on
+from playing import STEP, small
 from refusals import refused
 from relive.memory.snapshot import SystemDisk
 from waiting import PATIENCE
@@ -171,14 +172,6 @@ def test_a_million_rows_from_four_actors(name: str, capacity: int) -> None:
             assert numbers[-1] == 249_998
             assert len(numbers) > capacity // 4 * 9 // 10 or numbers[0] == 0
     assert not there(name)
-
-
-def small(name: str, lanes: int | None = 2) -> rl.Memory:
-    schema = rl.Schema(obs=rl.Field((3,)), action=rl.Field((), "uint8"))
-    return rl.Memory(schema, 20 if lanes is None else 20 * lanes, lanes, storage=rl.Shared(name), seed=0)
-
-
-STEP = {"obs": np.zeros(3, np.float32), "action": 1, "reward": 0.0, "terminated": False, "truncated": False}
 
 
 def test_the_last_user_removes_the_segment(name: str) -> None:

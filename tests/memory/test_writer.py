@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from playing import STEP, small
 from refusals import refused
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
@@ -21,14 +22,6 @@ def name() -> Iterator[str]:
     chosen = f"test-{uuid.uuid4().hex}"
     yield chosen
     Path(f"/dev/shm/relive-{chosen}").unlink(missing_ok=True)
-
-
-def small(name: str, lanes: int | None = 2) -> rl.Memory:
-    schema = rl.Schema(obs=rl.Field((3,)), action=rl.Field((), "uint8"))
-    return rl.Memory(schema, 20 if lanes is None else 20 * lanes, lanes, storage=rl.Shared(name), seed=0)
-
-
-STEP = {"obs": np.zeros(3, np.float32), "action": 1, "reward": 0.0, "terminated": False, "truncated": False}
 
 
 def test_a_lane_has_one_writer(name: str) -> None:
