@@ -81,10 +81,10 @@ def array(value: Any) -> Array:
         return np.empty(0, object)
 
 
-def names(name: str, value: Any) -> list[str]:
+def names(name: str, value: Any) -> list[Any]:
     """Different names, at least one."""
     found = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else []
-    if not found or not all(isinstance(one, str) for one in found) or len(set(found)) < len(found):
+    if not found or not all(isinstance(one, (str, int)) for one in found) or len(set(found)) < len(found):
         raise OptionError(name, "be different names, at least one", brief(value))
     return found
 

@@ -6,11 +6,12 @@ from typing import Any, final
 
 import numpy as np
 
-from relive.compat.checks import array, index, plain
+from relive.compat.checks import index, plain
 from relive.compat.saving import Saveable
 from relive.compat.xuance.slots import Slots
 from relive.errors import OptionError, Problem, StepError
 from relive.memory import Memory, targets
+from relive.messages import brief
 from relive.types import Array
 
 __all__ = ["HasPaths", "Paths", "advantages", "last_values", "of_agents", "td_lambda_returns"]
@@ -106,11 +107,14 @@ def td_lambda_returns(rewards: Array, values: Array, terminated: Array, *, gamma
 
 def last_values(name: str, value: Any, n_agents: int) -> Array:
     """Values of what was seen last, given as one for each agent or one for all."""
-    last = array(value)
-    if last.dtype.kind not in "biuf" or last.size not in (1, n_agents):
-        rule = f"be one number or one for each of {n_agents} agents" if n_agents > 1 else "be one number"
-        raise OptionError(name, rule, f"{last.dtype}{list(last.shape)}")
-    return np.asarray(last.reshape(-1), np.float32)
+    rule = f"be one number or one for each of {n_agents} agents" if n_agents > 1 else "be one number"
+    try:
+        last = np.asarray(plain(value), np.float32)
+    except (ValueError, TypeError, RuntimeError):
+        raise OptionError(name, rule, brief(value)) from None
+    if last.size not in (1, n_agents):
+        raise OptionError(name, rule, list(last.shape))
+    return last.reshape(-1)
 
 
 def of_agents(
