@@ -222,6 +222,7 @@ def test_actors_end_when_the_learner_is_killed(tmp_path: Path, begun: bool) -> N
         assert not path.exists()
 
 
+@pytest.mark.slow
 def test_an_environment_that_breaks_is_named(tmp_path: Path) -> None:
     few = {**FEW, "env_options": {"fail_after": 300}, "eval_episodes": 1}
     with refused(rl.errors.RunError, "actor ?"):

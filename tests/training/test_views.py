@@ -24,7 +24,7 @@ HOW = {"num_envs": 8, "eval_episodes": 5, "eval_every": 100_000, "video": False,
     ("algorithm", "env", "actors"),
     [
         (SMALL, "simple_spread", 0),
-        (SMALL, "simple_spread", 2),
+        pytest.param(SMALL, "simple_spread", 2, marks=pytest.mark.slow),
         (QMIXConfig(hidden=16, batch_size=4, buffer_size=100), "marines_3v3", 0),
         (DQNConfig(hidden=(16,), learning_starts=200), "CartPole-v1", 0),
         (PPOConfig(hidden=(16,)), "CartPole-v1", 0),
