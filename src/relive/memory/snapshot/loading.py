@@ -178,7 +178,7 @@ def _read(folder: Path, note: FileNote, buffer: Array) -> Array:
     file = _open_whole(path, note)
     try:
         filled = 0
-        while filled < note.bytes and (count := os.readv(file, [buffer[filled : note.bytes]])):  # type: ignore[list-item]
+        while filled < note.bytes and (count := os.readv(file, [buffer[filled : note.bytes].data])):
             filled += count
     except OSError as error:
         raise SnapshotError(str(path), "be a file that can be read", error.strerror or error) from None

@@ -281,7 +281,7 @@ class _Save:
         self._disk.write(file, header)
         hashed = _core.Hash()
         hashed.update(header)
-        while read := os.readv(file, [self._buffer]):  # type: ignore[list-item]
+        while read := os.readv(file, [self._buffer.data]):
             hashed.update(self._buffer[:read])
         name = f"sampler-{secrets.token_hex(8)}.safetensors"
         self._rename(file, name)
