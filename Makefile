@@ -31,7 +31,7 @@ help:
 	@echo "make quick      lint, types and the tests of what changed (a minute)"
 	@echo "make check      ruff, mypy, import-linter, the snippets in the docs"
 	@echo "make docs       the documentation as a site in site/, warnings as errors; open site/index.html"
-	@echo "make test-slow  the long tests: thousands of examples, hundreds of killed processes, a million shared rows"
+	@echo "make test-slow  the long tests: thousands of examples, hundreds of killed processes, a million shared rows (half an hour)"
 	@echo "make bench      measure against other libraries, write docs/bench (QUICK=1: two minutes)"
 	@echo "make scores     train everything with five seeds, write docs/bench/scores.md (hours)"
 	@echo "make sanitize   the tests of the core under the address and undefined-behaviour sanitisers"
@@ -107,7 +107,7 @@ quick: $(READY)
 	@$(BIN)/python tools/quick.py
 
 test-slow: $(READY)
-	@echo "--- all tests with thousands of examples, and the slow ones"
+	@echo "--- all tests with thousands of examples, and the slow ones (half an hour)"
 	@$(BIN)/pytest tests --hypothesis-profile=slow -n 3 --dist worksteal --ignore tests/test_docs.py $(ON_RAY:%=--ignore %)
 	@$(BIN)/pytest tests/test_docs.py $(ON_RAY) --hypothesis-profile=slow
 
