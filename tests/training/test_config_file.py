@@ -34,7 +34,7 @@ MADDPG = "env = 'a'\nalgorithm = 'maddpg'\n"
         ("env = 'a'\nalgorithm = 'maddgp'", "algorithm", "'maddgp'"),
         ("algorithm = 'maddpg'", "env", "None"),
         (MADDPG + "[runs]\nseed = 1", "key", "'runs'"),
-        (MADDPG + "[maddpg]\ngama = 1", "key of [[]maddpg]", "'gama'"),
+        (MADDPG + "[maddpg]\ngama = 1", "key of [maddpg]", "'gama'"),
         (MADDPG + "[maddpg]\ngamma = 'x'", "maddpg.gamma", "'x'"),
         (MADDPG + "[maddpg]\ngamma = 2", "gamma", "2.0"),
         (MADDPG + "run = 5", "[run]", "5"),
