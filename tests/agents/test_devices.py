@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from maddpg_plain import filled
+from qmix_world import SMALL, filled
 from test_mappo import made
-from test_qmix import SMALL, played
 
 from relive.agents.maddpg import MADDPG, MADDPGConfig
 from relive.agents.qmix import QMIXConfig
@@ -58,7 +58,7 @@ def test_maddpg_elsewhere(name: str, options: dict[str, Any], settings: dict[str
 )
 def test_qmix_elsewhere(name: str, settings: dict[str, Any]) -> None:
     config = QMIXConfig(**{**SMALL, **settings})
-    env, memory, _ = played(name, config)
+    env, memory, _ = filled(name, config)
     learner = config.learner(env, device="meta")
     for _ in range(2):
         metrics, errors = learner.update(memory.sample(4))
@@ -90,7 +90,7 @@ def test_mappo_elsewhere(name: str, settings: dict[str, Any], options: dict[str,
 @pytest.mark.parametrize("name", ["simple_spread", "marines_3v3"])
 def test_cuda_learns_the_same(name: str) -> None:
     config = QMIXConfig(**SMALL)
-    env, memory, _ = played(name, config)
+    env, memory, _ = filled(name, config)
     learners = [config.learner(env, device=device, seed=1) for device in ("cpu", "cuda")]
     for _ in range(3):
         batch = memory.sample(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import os
 import threading
 import time
@@ -274,7 +275,6 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
     No lane is cut here, so a row's serial follows from its number.
     """
     memory = rl.Memory(checkable.SCHEMA, 20_000, 1, sampler=rl.Prioritized(), seed=0)
-    blocks = [checkable.block(0, first, 18_000) for first in range(0, 37 * 18_000, 18_000)]
     wrong, drawn, stop = [0], [0], threading.Event()
 
     def read() -> None:
@@ -298,7 +298,8 @@ def test_no_wrong_row_while_a_save_holds_back_a_long_block(tmp_path: Path) -> No
     for thread in threads:
         thread.start()
     end = time.monotonic() + 2
-    for block in blocks:
+    for first in itertools.count(0, 18_000):
+        block = checkable.block(0, first, 18_000)
         memory.extend(**{key: value[:, None] for key, value in block.items()})
         if time.monotonic() > end and drawn[0] > 10_000:
             break
