@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import qmix_world
 import torch
 from maddpg_plain import filled
-from qmix_world import SMALL, filled
 from test_mappo import made
 
 from relive.agents.maddpg import MADDPG, MADDPGConfig
@@ -57,8 +57,8 @@ def test_maddpg_elsewhere(name: str, options: dict[str, Any], settings: dict[str
     ],
 )
 def test_qmix_elsewhere(name: str, settings: dict[str, Any]) -> None:
-    config = QMIXConfig(**{**SMALL, **settings})
-    env, memory, _ = filled(name, config)
+    config = QMIXConfig(**{**qmix_world.SMALL, **settings})
+    env, memory, _ = qmix_world.filled(name, config)
     learner = config.learner(env, device="meta")
     for _ in range(2):
         metrics, errors = learner.update(memory.sample(4))
@@ -89,8 +89,8 @@ def test_mappo_elsewhere(name: str, settings: dict[str, Any], options: dict[str,
 @CUDA
 @pytest.mark.parametrize("name", ["simple_spread", "marines_3v3"])
 def test_cuda_learns_the_same(name: str) -> None:
-    config = QMIXConfig(**SMALL)
-    env, memory, _ = filled(name, config)
+    config = QMIXConfig(**qmix_world.SMALL)
+    env, memory, _ = qmix_world.filled(name, config)
     learners = [config.learner(env, device=device, seed=1) for device in ("cpu", "cuda")]
     for _ in range(3):
         batch = memory.sample(4)
