@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,22 @@ def changed(value: Any) -> list[Any]:
     return found
 
 
+def changed_notes(path: Path) -> Iterator[None]:
+    """The file with one part of its notes changed, in every way, and the right checksum."""
+    whole = json.loads(path.read_text())
+    for inside in changed(json.loads(whole["buffer"])):
+        text = json.dumps(inside)
+        path.write_text(json.dumps({"buffer": text, "xxh64": digest(text.encode())}))
+        yield
+
+
 def test_hostile_notes(tmp_path: Path) -> None:
     buffer = make()
     for _ in range(5):
         buffer.store(*STEP)
     buffer.save(tmp_path)
-    path = tmp_path / "buffer.json"
-    whole = json.loads(path.read_text())
-    refused = 0
-    for inside in changed(json.loads(whole["buffer"])):
-        text = json.dumps(inside)
-        path.write_text(json.dumps({"buffer": text, "xxh64": digest(text.encode())}))
+    path, refused = tmp_path / "buffer.json", 0
+    for _ in changed_notes(path):
         again = make()
         try:
             again.load(tmp_path)
@@ -74,12 +80,8 @@ def test_hostile_notes_of_pymarls_buffer(tmp_path: Path) -> None:
             batch.update({"obs": np.full((1, 2, 2), 10 * length + t)}, ts=t)
         ring.insert_episode_batch(batch)
     ring.save(tmp_path)
-    path = tmp_path / "buffer.json"
-    whole = json.loads(path.read_text())
     refused = 0
-    for inside in changed(json.loads(whole["buffer"])):
-        text = json.dumps(inside)
-        path.write_text(json.dumps({"buffer": text, "xxh64": digest(text.encode())}))
+    for _ in changed_notes(tmp_path / "buffer.json"):
         again = make_ring()
         try:
             again.load(tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import relive as rl
+from address_space import limited
 from relive.errors import DatasetError, ReliveError
 
 KINDS = ("set.npz", "set.hdf5", "set")
@@ -38,12 +38,8 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def _little_memory() -> Iterator[None]:
-    """Two GiB beyond what is in use: what asks for more fails at once."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
+    with limited(2 << 30):
+        yield
 
 
 def change_npz(path: Path, **arrays: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from safetensors.numpy import load, save
 from small_runs import checksum_of
 
 import relive as rl
+from address_space import limited
 from relive.agents.maddpg import MADDPGConfig
 from relive.errors import ReliveError
 from relive.training import checkpoint
@@ -50,11 +50,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def _little_memory() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 30), before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
+    with limited(4 << 30):
+        yield
 
 
 def changed_bytes(data: bytes, random: np.random.Generator) -> bytes:
@@ -135,8 +132,8 @@ def change(folder: Path, random: np.random.Generator) -> None:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def look_at(folder: Path, plot: Path, *, draw: bool = False) -> int:
-    """Everything that reads a run; returns by how much of it the folder was refused. The page refuses none."""
+def look_at(folder: Path, plot: Path, *, draw: bool = False) -> list[ReliveError]:
+    """Everything that reads a run; returns how the folder was refused. The page refuses none."""
     looks: list[Callable[[Path], Any]] = [describe_run, read_metrics, read_status, checkpoint.load_memory, load_run]
     if draw:  # takes longer than all else
         looks.append(lambda run: draw_runs([run], plot))
@@ -149,7 +146,7 @@ def look_at(folder: Path, plot: Path, *, draw: bool = False) -> int:
     runs = Runs(folder.parent)
     for shown in (runs.listed(), runs.about(folder.name), runs.curve(folder.name, "return")):
         json.dumps(shown, allow_nan=False).encode()
-    return len(refused)
+    return refused
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -159,7 +156,7 @@ def test_changed_run_folders(trained: Path, tmp_path: Path) -> None:
     for number in range(60):
         shutil.copytree(trained, folder)
         change(folder, random)
-        refused += look_at(folder, tmp_path / "plot.png", draw=number % 20 == 0)
+        refused += len(look_at(folder, tmp_path / "plot.png", draw=number % 20 == 0))
         shutil.rmtree(folder)
         assert not {path.name for path in tmp_path.rglob("*")} - {"runs", "plot.png"}
     assert refused > 30

@@ -32,7 +32,7 @@ __all__ = [
 
 @final
 class NoSuchIndex(OptionError, IndexError):
-    """An index that means nothing; NumPy and PyTorch raise IndexError."""
+    """An index out of range or of a wrong kind; an IndexError too, as NumPy and PyTorch raise."""
 
 
 def at_least(name: str, value: Any, least: int) -> int:
@@ -44,7 +44,7 @@ def at_least(name: str, value: Any, least: int) -> int:
 
 
 def switch(name: str, value: Any) -> bool:
-    """Whether something is wanted; None is no."""
+    """A flag; None counts as False."""
     return False if value is None else flag(name, value)
 
 

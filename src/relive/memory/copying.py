@@ -42,5 +42,5 @@ def unpacked(files: Mapping[str, Any]) -> Iterator[Path]:
             try:
                 path.write_bytes(np.asarray(content, np.uint8).tobytes())
             except (OSError, ValueError, TypeError, OverflowError) as error:
-                raise OptionError("state", f"have bytes that are the file {file!r}", error) from None
+                raise OptionError("state", f"hold the bytes of the file {file!r}", error) from None
         yield folder

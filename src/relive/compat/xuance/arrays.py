@@ -53,8 +53,9 @@ def store_element(data: Any, memory: Any, ptr: int) -> None:
     for name, value, target in _pairs("data", data, memory, problems):
         ptr = index("ptr", ptr, -target.shape[1], target.shape[1] - 1)
         shape = (target.shape[0], *target.shape[2:])
-        if array(value).ndim == 0 and array(value).dtype != object:
-            value = np.full(shape, value)  # one for all, as theirs takes it
+        given = array(value)
+        if given.ndim == 0 and given.dtype != object:
+            value = np.full(shape, given)  # one for all, as theirs takes it
         if target.dtype != object:
             ready.append((target, stored(name, value, shape, target.dtype, problems)))
         elif value.shape != shape:
@@ -80,7 +81,7 @@ def sample_batch(memory: Any, index: Any) -> Any:
     try:
         return memory[index]
     except (IndexError, TypeError, ValueError, OverflowError) as error:
-        raise NoSuchIndex("index", f"be of an array {list(memory.shape)}", error) from None
+        raise NoSuchIndex("index", f"fit an array of shape {list(memory.shape)}", error) from None
 
 
 def assign(name: str, target: Any, value: Any) -> None:
